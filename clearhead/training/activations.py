@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -12,10 +12,34 @@ from torch.utils.checkpoint import checkpoint
 
 from ..model.blocks import DecoderBlock, EncoderBlock
 
+Forward: TypeAlias = Callable[..., Any]
+
 
 def blocks_of(model: nn.Module) -> Iterator[nn.Module]:
     """Yield the blocks of a model's stacks."""
     return (it for it in model.modules() if isinstance(it, EncoderBlock | DecoderBlock))
+
+
+def change_training(model: nn.Module, change: Callable[[Forward], Forward]) -> None:
+    """Let the blocks run another function than their own `forward` in training: the one that `change` makes of it.
+
+    Copies of the model do the same. Without gradients, blocks run as before.
+    """
+    for block in blocks_of(model):
+        block.__class__ = _changed(type(block), change)  # type: ignore[arg-type] # mypy takes a type for its instances
+
+
+@cache
+def _changed(kind: type[nn.Module], change: Callable[[Forward], Forward]) -> type[nn.Module]:
+    """Return a subclass of a block."""
+    changed = change(kind.forward)
+
+    def forward(self: nn.Module, *inputs: Any, **named: Any) -> Tensor:
+        run = changed if self.training and torch.is_grad_enabled() else kind.forward
+        found: Tensor = run(self, *inputs, **named)
+        return found
+
+    return type(kind.__name__, (kind,), {"forward": forward})
 
 
 def checkpoint_activations(model: nn.Module) -> None:
@@ -23,24 +47,14 @@ def checkpoint_activations(model: nn.Module) -> None:
 
     Dropout draws the same masks again, so losses and gradients keep their bits.
     """
-    for block in blocks_of(model):
-        block.__class__ = _checkpointed(type(block))  # type: ignore[arg-type] # mypy takes a type for its instances
+    change_training(model, _checkpointed)
 
 
-@cache
-def _checkpointed(kind: type[nn.Module]) -> type[nn.Module]:
-    """Return a subclass of a block, whose copies are checkpointed too."""
+def _checkpointed(forward: Forward) -> Forward:
+    def run(block: nn.Module, *inputs: Any, **named: Any) -> Any:
+        return checkpoint(partial(forward, block), *inputs, use_reentrant=False, **named)
 
-    def forward(self: nn.Module, *inputs: Any, **named: Any) -> Tensor:
-        run = partial(kind.forward, self)
-        found: Tensor
-        if self.training and torch.is_grad_enabled():
-            found = checkpoint(run, *inputs, use_reentrant=False, **named)
-        else:
-            found = run(*inputs, **named)
-        return found
-
-    return type(kind.__name__, (kind,), {"forward": forward})
+    return run
 
 
 @dataclass(frozen=True)

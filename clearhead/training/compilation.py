@@ -2,15 +2,13 @@
 
 import os
 import shutil
-from functools import cache
 from importlib.util import find_spec
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..errors import ConfigError
-from .activations import blocks_of
+from .activations import Forward, change_training
 
 
 def check_compiler(device: str) -> None:
@@ -30,19 +28,12 @@ def check_compiler(device: str) -> None:
 
 
 def compile_blocks(model: nn.Module) -> None:
-    """Compile the blocks for training. Their first step, and some later ones with other shapes, wait for that."""
-    for block in blocks_of(model):
-        block.__class__ = _compiled(type(block))  # type: ignore[arg-type] # mypy takes a type for its instances
+    """Compile the blocks for training. Their first step, and some later ones with other shapes, wait for that.
+
+    Without gradients, they aren't compiled, since caches have many shapes.
+    """
+    change_training(model, _compiled)
 
 
-@cache
-def _compiled(kind: type[nn.Module]) -> type[nn.Module]:
-    """Return a subclass of a block that is compiled, except without gradients, where caches have many shapes."""
-    compiled = torch.compile(kind.forward, dynamic=True)
-
-    def forward(self: nn.Module, *inputs: Any, **named: Any) -> Tensor:
-        run = compiled if self.training and torch.is_grad_enabled() else kind.forward
-        found: Tensor = run(self, *inputs, **named)
-        return found
-
-    return type(kind.__name__, (kind,), {"forward": forward})
+def _compiled(forward: Forward) -> Forward:
+    return torch.compile(forward, dynamic=True)

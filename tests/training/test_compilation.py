@@ -12,7 +12,7 @@ from clearhead.api import train
 from clearhead.config import ModelConfig
 from clearhead.errors import ConfigError
 from clearhead.model.transformer import build
-from clearhead.training import compilation
+from clearhead.training import activations, compilation
 from clearhead.training.compilation import check_compiler, compile_blocks
 
 
@@ -35,7 +35,7 @@ def test_blocks_are_compiled_for_training_alone(monkeypatch: pytest.MonkeyPatch)
         return lambda *inputs, **named: (calls.append(dynamic), forward(*inputs, **named))[1]
 
     monkeypatch.setattr(compilation.torch, "compile", watched)
-    compilation._compiled.cache_clear()
+    activations._changed.cache_clear()
     model = build(
         ModelConfig(
             src_vocab_size=9, tgt_vocab_size=9, d_model=16, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=2
@@ -49,7 +49,7 @@ def test_blocks_are_compiled_for_training_alone(monkeypatch: pytest.MonkeyPatch)
     with torch.no_grad():
         model.train()(tokens, tokens)
     assert len(calls) == 3
-    compilation._compiled.cache_clear()
+    activations._changed.cache_clear()
 
 
 @pytest.mark.slow

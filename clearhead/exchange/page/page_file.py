@@ -31,34 +31,22 @@ from ...inspection.views.alignment import alignment_layer
 from ...model.transformer import evaluation
 from ...tasks.sequences.task import Sequences
 from ...training.report.metrics import read_metrics
+from ..resolved import resolved
 from .page_tokenizer import page_tokenizer
 from .supported import check_settings, check_task
 
 LARGEST = 100_000_000  # bytes of a file that a browser opens without trouble
 _GRADIENTS = {"what": "integrated gradients", "why": "a model in a page can't compute gradients"}
 _SAMPLES = {"what": "sampling", "why": "a model in a page searches for the most likely answer"}
-_STORED: tuple[str, ...] = (
-    "n_heads",
-    "d_ff",
-    "n_encoder_layers",
-    "n_decoder_layers",
-    "max_len",
-    "window",
-    "positions",
-    "rotary_base",
-)
-_STORED += ("norm", "norm_eps", "pre_norm", "tie", "logit_scale", "begin", "topology")
-_SEARCH: tuple[str, ...] = (
-    "beam",
-    "alpha",
-    "max_extra",
-    "max_len",
-    "min_len",
-    "max_ratio",
-    "min_ratio",
-    "no_repeat_ngram",
-)
-_SEARCH += ("repetition_penalty", "unknown")
+_STORED = (
+    "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "max_len", "window", "positions", "rotary_base", "norm",
+    "norm_eps", "pre_norm", "tie", "logit_scale", "begin", "topology",
+)  # fmt: skip
+_RESOLVED = ("d_head", "n_kv_heads", "feed_forward", "embedding_scale")  # with defaults that depend on other settings
+_SEARCH = (
+    "beam", "alpha", "max_extra", "max_len", "min_len", "max_ratio", "min_ratio", "no_repeat_ngram",
+    "repetition_penalty", "unknown",
+)  # fmt: skip
 
 
 def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
@@ -93,13 +81,8 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
 
 def _about(loaded: LoadedModel, command: str) -> dict[str, Any]:
     """Return all that the scripts know about a model, except for its tokenizers and weights."""
-    config = loaded.config
-    name, task, model, special = (
-        loaded.path.resolve().name,
-        config.train.task or "translate",
-        config.model,
-        config.model.special,
-    )
+    config, name = loaded.config, loaded.path.resolve().name
+    task, model, special = config.train.task or "translate", config.model, config.model.special
     decode = {it: getattr(config.decode, it) for it in _SEARCH} | {"eos": special.eos}
     decode |= {"beam": 1 if config.decode.sample else config.decode.beam}
     decode |= {"suppress": loaded.tokenizers.target.suppressed(config.decode)}
@@ -139,13 +122,11 @@ def _page(loaded: LoadedModel, name: str) -> dict[str, Any]:
 
 def _settings(model: ModelConfig) -> dict[str, Any]:
     """Return the settings that a model is built from, with their defaults filled in."""
-    scale = math.sqrt(model.d_model) if model.embedding_scale is None else model.embedding_scale
+    found = resolved(model)
     rescale = 1.0 if model.attention_scale is None else model.attention_scale * math.sqrt(model.head_width)
-    return {it: getattr(model, it) for it in _STORED} | {
-        "d_head": model.head_width,
-        "n_kv_heads": model.n_kv_heads or model.n_heads,
-        "feed_forward": model.feed_forward or model.activation,
-        "embedding_scale": scale,
+    return {
+        **{it: getattr(model, it) for it in _STORED},
+        **{it: found[f"model.{it}"] for it in _RESOLVED},
         "rescale": rescale,
         "rotary_scaling": rotary_scaling(model.rotary_scaling),
     }

@@ -25,20 +25,13 @@ _CHOICES: Mapping[str, tuple[Any, ...]] = MappingProxyType(
         "end": (True,),
     }
 )
-_ANY: tuple[str, ...] = (
-    "src_vocab_size",
-    "tgt_vocab_size",
-    "d_model",
-    "n_heads",
-    "n_kv_heads",
-    "d_head",
-    "d_ff",
-    "n_encoder_layers",
-)
-_ANY += ("n_decoder_layers", "max_len", "attention_scale", "window", "rotary_base", "rotary_scaling", "norm_eps")
-_ANY += ("pre_norm", "final_norm", "embedding_norm", "embedding_scale", "bias", "qkv_bias", "tie", "projection_bias")
-_ANY += ("logit_scale", "begin", "start_id", "mask_id")
-_ANY += ("dropout", "attention_dropout", "activation_dropout")  # only in training
+_ANY = (
+    "src_vocab_size", "tgt_vocab_size", "d_model", "n_heads", "n_kv_heads", "d_head", "d_ff", "n_encoder_layers",
+    "n_decoder_layers", "max_len", "attention_scale", "window", "rotary_base", "rotary_scaling", "norm_eps", "pre_norm",
+    "final_norm", "embedding_norm", "embedding_scale", "bias", "qkv_bias", "tie", "projection_bias", "logit_scale",
+    "begin", "start_id", "mask_id",
+    "dropout", "attention_dropout", "activation_dropout",  # only in training
+)  # fmt: skip
 
 
 def check_task(config: Config) -> None:

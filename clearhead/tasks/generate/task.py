@@ -20,6 +20,7 @@ from ...scoring.resampling import FloatArray
 from ...scoring.significance import Comparison
 from ...tokenization.ragged import IntArray, Ragged
 from ..base import Judged, Task, Units, rotary_positions
+from ..transfer import tokens_on_device
 from .examples import Blocks, HeldOutText, TextEncoder
 from .scores import TextScores
 
@@ -104,14 +105,13 @@ class Generation(Task):
 
     def loss(self, model: "nn.Module", examples: Blocks, rows: IntArray, *, smoothing: float) -> "Tensor":
         """Return the cross-entropy, summed over all tokens of the blocks in these rows."""
-        import torch
-
         from ..loss import projected_cross_entropy
 
-        text, projection = torch.from_numpy(examples.at(rows, examples.length)), cast("Decoder", model).projection
-        text = text.to(self.config.train.device)
+        blocks, pad, device = examples.at(rows, examples.length), self.special.pad, self.config.train.device
+        text = tokens_on_device(blocks, device, self.config.model.tgt_vocab_size, pad)
         states, outputs = model(text[:, :-1], states=True).flatten(0, 1), text[:, 1:].flatten()
-        return projected_cross_entropy(states, projection, outputs, smoothing=smoothing, pad=self.special.pad)
+        projection = cast("Decoder", model).projection
+        return projected_cross_entropy(states, projection, outputs, smoothing=smoothing, pad=pad)
 
     def losses(self, model: "nn.Module", blocks: Blocks) -> tuple[FloatArray, int, int]:
         """Return -log p of each block in nats, the number of tokens, and how many are predicted correctly."""
