@@ -1,6 +1,7 @@
 """The page as it's used: with the keyboard, a finger or a screen reader, and in states without much to show."""
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
@@ -158,30 +159,54 @@ def test_a_film_is_played_and_an_unwatched_run_says_how_to_record_one(pages: Any
     assert ask(tab, "untold") == [] and ask(tab, "pale") == []
 
 
-def test_a_lost_server_leaves_the_page_and_can_be_asked_again(pages: Any, tab: Any) -> None:
+def failed(tab: Any, message: str, press: str) -> None:
+    """Press something that fails: it's said where it can be seen, and nothing looks as if it had happened."""
+    tab.locator(press).first.click()
+    tab.locator(".status.wrong").wait_for()
+    said = tab.locator(".status")
+    assert message in said.inner_text() and said.locator("button").inner_text() == "Retry"
+    for width in (390, 1280):
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.locator(press).first.scroll_into_view_if_needed()
+        box = said.bounding_box()
+        assert box["y"] >= 48 and box["y"] + box["height"] <= 900
+    assert tab.locator(".switch[aria-pressed=true]").count() == 0 and not re.search("off=|beam=", tab.url)
+
+
+def test_what_a_server_fails_at_did_not_happen_and_can_be_asked_again(pages: Any, tab: Any) -> None:
     model = {"name": "models/a", "task": "translate", "reads": "text"}
     tab.route("http://page.test/", lambda it: it.fulfill(body=served_document([model]), content_type="text/html"))
     tab.add_init_script("""
-      window.lost = true;
-      window.fetch = async () => {
-        if (window.lost) throw new TypeError();
-        return new Response(JSON.stringify(window.answer));
+      window.state = "lost";
+      window.fetch = async (_, {body}) => {
+        if (window.state === "lost") throw new TypeError();
+        const {off, prefix} = JSON.parse(body), error = {message: "Too many parts. Switch some on."};
+        return new Response(JSON.stringify(window.state === "full" ? {error} : {...window.answer, off, prefix}));
       };
     """)
     tab.goto("http://page.test/")
     tab.evaluate("data => { window.answer = data; }", pages("translate")[2])
+    lost = "The server doesn't answer. Check that it's running, then try again."
     tab.locator("textarea").first.fill("She sings.")
-    tab.keyboard.press("Enter")
-    tab.locator(".status.wrong").wait_for()
-    assert "The server doesn't answer. Check that it's running, then try again." in tab.locator(".status").inner_text()
+    failed(tab, lost, ".asking .main")
     assert tab.locator("textarea").first.input_value() == "She sings."
-    tab.evaluate("window.lost = false")
+    tab.evaluate("window.state = 'back'")
     tab.locator(".status button").click()
     tab.locator(".answer .token").first.wait_for()
-    tab.evaluate("window.lost = true")
-    tab.locator("#heads .switch").first.click()
-    tab.locator(".status.wrong").wait_for()
+    tab.evaluate("window.state = 'lost'")
+    failed(tab, lost, ".choice")
+    failed(tab, lost, "#heads .switch")
     assert tab.locator(".answer .token").count() == len(pages("translate")[2]["tokens"]["outputs"])
+    tab.evaluate("window.state = 'full'")
+    failed(tab, "Too many parts. Switch some on.", "#heads .switch")
+    tab.evaluate("window.state = 'back'")
+    tab.locator(".status button").click()
+    tab.locator(".switch[aria-pressed=true]").wait_for()
+    assert tab.locator(".status").inner_text() == "" and "off=" in tab.url
+    tab.keyboard.press("Escape")  # which clears what is chosen, and asks for the whole model again
+    tab.locator(".switch[aria-pressed=true]").wait_for(state="detached")
+    tab.locator(".asking[aria-busy=false]").wait_for()
+    assert "off=" not in tab.url and "Nothing is switched off." in tab.locator(".became").inner_text()
 
 
 def violations(tab: Any, path: Path, theme: str) -> list[str]:

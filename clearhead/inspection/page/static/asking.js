@@ -9,15 +9,16 @@ const LONGEST = 1000; // characters of a text that the address holds
 
 /** What was asked last, and a way to ask for something else. `show` is called with each answer. */
 export function makeAsker(source, show) {
-  const listeners = [];
-  let question = questionOf(source), running = null, whole = null, failed = null;
-  const tell = (state, message = "") => listeners.forEach(it => it(state, message));
+  const listeners = new Set();
+  let question = questionOf(source), wanted = question, running = null, whole = null, failed = null;
+  const tell = (state, message = "") => [...listeners].forEach(it => it(state, message));
 
-  /** Ask the last question with some changes. An answer that a newer question has overtaken is dropped. */
+  /** Ask the last question with some changes. An answer that a newer question has overtaken is dropped; one that failed changes nothing. */
   async function ask(change = {}) {
-    const asked = {...question, ...change}, own = new AbortController();
+    const asked = {...wanted, ...change}, own = new AbortController();
     running?.abort();
     running = own;
+    wanted = asked;
     tell("busy");
     const take = data => {
       if (own.signal.aborted) return;
@@ -33,7 +34,9 @@ export function makeAsker(source, show) {
       if (!own.signal.aborted) tell("done");
     } catch (error) {
       if (own.signal.aborted) return;
-      failed = change;
+      failed = asked;
+      wanted = question;
+      remember(question);
       tell("failed", error.message);
     }
   }
@@ -41,13 +44,17 @@ export function makeAsker(source, show) {
   // Back undoes a forced token.
   if (source.ask) addEventListener("popstate", () => {
     const past = questionOf(source);
-    if (past.text && past.text === question.text && String(past.prefix) !== String(question.prefix)) ask({prefix: past.prefix});
+    if (past.text && past.text === wanted.text && String(past.prefix) !== String(wanted.prefix)) ask({prefix: past.prefix});
   });
 
   return {
     live: Boolean(source.ask), models: source.models, ask, retry: () => ask(failed ?? {}),
-    on: listener => listeners.push(listener),
+    on(listener, signal) {
+      listeners.add(listener);
+      signal?.addEventListener("abort", () => listeners.delete(listener));
+    },
     get question() { return question; },
+    get wanted() { return wanted; }, // the question being asked, else the one that was answered
     get whole() { return whole; }, // the answer of the same model with nothing switched off or forced
   };
 }
@@ -60,12 +67,13 @@ function questionOf(source) {
   return {model, text: given.get("q") ?? source.example ?? "", context: given.get("context") ?? "", prefix, off: (given.get("off") ?? "").split(",").filter(it => it)};
 }
 
-function remember({model, text, context, prefix}, push) {
+function remember({model, text, context, prefix, off}, push = false) {
   const given = new URLSearchParams(location.hash.slice(1)), set = (name, value) => (value && value.length <= LONGEST ? given.set(name, value) : given.delete(name));
   set("model", model);
   set("q", text);
   set("context", context);
   set("beam", prefix.join("."));
+  set("off", off.join(","));
   writeHash(`#${given}`, push);
 }
 
@@ -76,14 +84,14 @@ const base64 = file => new Promise((resolve, reject) => {
   reader.readAsDataURL(file);
 });
 
-/** The form at the top of a page that can answer again. */
+/** The form at the top of a page that can answer again, and the line that says how that goes, which stays on the screen. */
 export function askingForm(asker) {
   const of = () => asker.models.find(it => it.name === model.value) ?? asker.models[0];
   const model = h("select", {"aria-label": "Model"}, asker.models.map(it => h("option", {value: it.name, selected: it.name === asker.question.model}, it.name)));
   const text = h("textarea", {rows: 2, "aria-label": "Text", placeholder: "Write a text here"}, asker.question.text);
   const context = h("textarea", {rows: 4, "aria-label": "Text to find the answer in", placeholder: "The text to find the answer in"}, asker.question.context);
   const file = h("input", {type: "file", "aria-label": "File"}), button = h("button", {class: "button main", type: "submit"}), status = h("p", {class: "status", role: "status"});
-  const node = h("form", {class: "asking"}, asker.models.length > 1 ? model : null, text, context, file, button, status);
+  const node = h("form", {class: "asking"}, asker.models.length > 1 ? model : null, text, context, file, button);
 
   function fits() {
     const {task, reads} = of() ?? {}, media = MEDIA[reads];
@@ -112,5 +120,5 @@ export function askingForm(asker) {
   model.addEventListener("change", fits);
   asker.on(say);
   fits();
-  return node;
+  return [node, status];
 }

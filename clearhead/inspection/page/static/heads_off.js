@@ -28,7 +28,6 @@ export function headsOff(page, state, asker) {
       off.add(name);
     }
     state.set({off: [...off].join(",")});
-    if (asker.live) asker.ask({off: [...off]});
   }
 
   const button = it => h("button", {class: `switch${it.change < -0.1 * largest ? " big" : ""}`, "data-off": it.name, "aria-label": `${headOf(it.name)} ${changeOf(it)}, without ${spoken(it.name)}`, onclick: () => toggle(it.name)},

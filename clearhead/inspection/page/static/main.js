@@ -61,11 +61,16 @@ function start(page, asker, form, signal) {
   const state = makeState({t: firstChoice(page), s: null, k: place, l: place ? (place === "decoder.cross" ? page.alignment_layer : page.attention[place].length - 1) : 0, h: 0,
     step: page.parts.length - 1, v: null, off: "", frame: null, method: "falls", theme: ""}, valid(page, asker.live, kinds), signal);
   const toggleTheme = () => state.set({theme: otherTheme()});
+  if (asker.live) { // what is switched off is part of the question; if that fails, it's on again
+    const spelled = question => question.off.join(",");
+    state.on(({off}, before) => { if (off !== before.off && off !== spelled(asker.wanted)) asker.ask({off: off ? off.split(",") : []}); });
+    asker.on(it => { if (it === "failed") state.set({off: spelled(asker.question)}); }, signal);
+  }
   applyTheme(state.now.theme);
   const top = sentence(page, state, asker), aside = card(page, state, asker), views = kinds.map(([id, title, make]) => [id, title, make(page, state, asker, signal)]);
   document.title = `${page.source.filter(it => it.own).map(it => it.name).join(" ")} → ${page.text}`.slice(0, 90);
   document.body.replaceChildren(h("a", {class: "hidden skip", href: `#${kinds[0][0]}`, "data-view": kinds[0][0]}, "Skip to the views"), bar(factsOf(page.model), views, toggleTheme),
-    h("div", {class: "page"}, h("main", {}, h("h1", {class: "hidden"}, document.title), form ?? "", top.node, views.map(it => it[2].node)), h("aside", {"aria-label": "The chosen word"}, aside.node), foot(page)));
+    h("div", {class: "page"}, h("main", {}, h("h1", {class: "hidden"}, document.title), form, top.node, views.map(it => it[2].node)), h("aside", {"aria-label": "The chosen word"}, aside.node), foot(page)));
   const all = [top, aside, ...views.map(it => it[2])];
   const redraw = () => all.forEach(it => it.update(state.now, null)), fit = () => all.forEach(it => it.fit?.());
   const show = () => { if (state.now.v) document.getElementById(state.now.v)?.scrollIntoView(); };
@@ -112,12 +117,12 @@ export async function open(source) {
     shown.abort();
     shown = new AbortController();
     start(page, asker, form, shown.signal);
-    if (!form) return;
-    const again = form.contains(had) ? had : off && [...document.querySelectorAll("[data-off]")].find(it => it.dataset.off === off);
+    if (!asker.live) return;
+    const again = form.some(it => it.contains(had)) ? had : off && [...document.querySelectorAll("[data-off]")].find(it => it.dataset.off === off);
     if (again) again.focus({preventScroll: true}); // who uses the keyboard stays where they were
     scrollTo(0, at);
   };
-  const asker = makeAsker(source, show), form = asker.live ? askingForm(asker) : null;
+  const asker = makeAsker(source, show), form = asker.live ? askingForm(asker) : [];
   try {
     applyTheme(new URLSearchParams(location.hash.slice(1)).get("theme"));
     const data = await source.first();
