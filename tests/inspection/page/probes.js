@@ -92,9 +92,10 @@
     return found;
   },
 
-  /** What can be pressed and is smaller than a finger. The patches of a picture are where they are in it. */
+  /** What can be pressed and is smaller than a finger. The patches of a picture may be, if buttons lead from one to the next. */
   small() {
-    return [...document.querySelectorAll("button, a, select, summary, input, textarea, [role=button]:not(.patch)")].filter(it => it.checkVisibility() && !it.closest(".hidden")).map(it => [it, it.getBoundingClientRect()])
+    const led = [...document.querySelectorAll(".pick .steps button")].some(it => it.checkVisibility());
+    return [...document.querySelectorAll("button, a, select, summary, input, textarea, [role=button]")].filter(it => it.checkVisibility() && !it.closest(".hidden") && !(led && it.matches(".patch"))).map(it => [it, it.getBoundingClientRect()])
       .filter(([, {width, height}]) => width < 43.9 || height < 43.9).map(([it, {width, height}]) => `${width}x${height} ${it.outerHTML.slice(0, 80)}`);
   },
 

@@ -96,6 +96,14 @@ def test_a_cell_is_chosen_with_a_finger_or_the_arrow_keys(pages: Any, tab: Any) 
     assert products == pytest.approx(expected, abs=0.05)
 
 
+def test_a_finger_moves_from_one_position_of_an_image_to_the_next(pages: Any, tab: Any) -> None:
+    tab.set_viewport_size({"width": 390, "height": 900})
+    opened(tab, pages("image")[0], "s=4")
+    for way, s in (("One down", 8), ("One forth", 9), ("One up", 5), ("One back", 4), ("One up", 0), ("One up", 0)):
+        tab.get_by_label(way, exact=True).click()
+        assert f"s={s}&" in tab.url and tab.locator(".steps .note").inner_text().startswith(f"r{s // 4}c{s % 4}, ")
+
+
 def test_the_flow_is_walked_with_the_keyboard(pages: Any, tab: Any) -> None:
     opened(tab, pages("translate")[0], "step=3")
     tab.locator("#flow .part.on").focus()

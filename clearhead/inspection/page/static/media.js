@@ -19,10 +19,12 @@ export function inputPicture(page, size, choose = null) {
   const audio = page.media.kind === "audio", width = size, height = audio ? Math.round(Math.min(120, size * 0.4)) : size, at = places(page);
   const rects = at.map((place, s) => place && g("rect", {x: place[0] * width, y: place[1] * height, width: place[2] * width, height: place[3] * height, class: "patch", ...(choose ? {...pressed(() => choose(s)), "data-s": s, "aria-label": page.source[s].name} : {})}));
   const href = page.media.picture ?? (page.media.drawn ??= spectrogram(page.media.spectrogram));
-  const node = g("svg", {viewBox: `0 0 ${width} ${height}`, width, height, role: choose ? "group" : "img", class: `input ${page.media.kind}`, "aria-label": "What the model read"},
+  const view = g("svg", {viewBox: `0 0 ${width} ${height}`, width, height, preserveAspectRatio: "none", role: choose ? "group" : "img", class: `input ${page.media.kind}`, "aria-label": "What the model read"},
     g("image", {href, width, height, preserveAspectRatio: "none"}), rects);
-  if (choose) roving(node, ".patch");
-  return {node, light(weights, name, chosen = null, written = percent) {
+  const where = h("span", {class: "note"});
+  let shown = 0; // the chosen position, else the one that is lit most
+  if (choose) roving(view, ".patch");
+  return {node: choose ? h("div", {class: "pick"}, view, h("div", {class: "steps"}, steps(page, by => rects[shown + by] && choose(shown + by)), where)) : view, light(weights, name, chosen = null, written = percent) {
     const largest = Math.max(...weights.map(Math.abs)) || 1;
     rects.forEach((it, s) => {
       if (!it) return;
@@ -31,8 +33,17 @@ export function inputPicture(page, size, choose = null) {
       it.classList.toggle("chosen", s === chosen);
     });
     const most = weights.reduce((found, it, s) => (it > weights[found] ? s : found), 0);
-    node.setAttribute("aria-label", `${name}: most at ${page.source[most]?.name ?? "no position"}, ${written(weights[most])}`);
+    shown = chosen ?? most;
+    where.textContent = `${chosen === null ? "most at " : ""}${page.source[shown]?.name ?? ""}${weights[shown] ? `, ${written(weights[shown])}` : ""}`;
+    view.setAttribute("aria-label", `${name}: most at ${page.source[most]?.name ?? "no position"}, ${written(weights[most])}`);
   }};
+}
+
+/** Buttons from a position to its neighbours, for a finger, which is wider than many positions. */
+function steps({media: {kind, across}}, go) {
+  const ways = {"←": [-1, "back"], "→": [1, "forth"], ...(kind === "image" ? {"↑": [-across, "up"], "↓": [across, "down"]} : {})};
+  return h("div", {role: "group", "aria-label": "Choose a neighbour"}, Object.entries(ways).map(([sign, [by, where]]) =>
+    h("button", {class: "button", "aria-label": `One ${where}`, onclick: () => go(by)}, sign)));
 }
 
 /** Every head's attention over the input, for the chosen token or the label; rollout, and what hiding a part costs. */
