@@ -3,15 +3,27 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from ..config import DecodeConfig
+from ..errors import ModelError
+from ..folder.manifest import parse_json_object, read_bytes
 from ..readers.lines import one_line
 from ..readers.lines import shown as text_shown
 from ..scoring import score_labels
 from ..tasks.base import Judged
 
 _WIDTH = 400  # maximum number of characters to show of a text in a report
+
+
+def evaluated_sources(folder: Path) -> list[str]:
+    """Return source texts of a model's last evaluation, or [] if there's none that can be read."""
+    path = folder / "evaluation.json"
+    try:
+        return [it["source"] for it in parse_json_object(path, read_bytes(path))["examples"] if it["source"].strip()]
+    except (ModelError, LookupError, TypeError, AttributeError):
+        return []
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,11 @@
 """Convert a model to CTranslate2's form for `Ct2Engine`, and check that its answers are those of torch."""
 
-import json
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
+from ...apps.evaluation import evaluated_sources
 from ...apps.loaded import LoadedModel
 from ...config import DecodeConfig, ModelConfig
 from ...decode.beams import Hypothesis
@@ -15,8 +14,8 @@ from ...decode.engine import Engine
 from ...decode.engines.ct2_engine import Ct2Engine, load_runner
 from ...decode.registry import open_engine
 from ...decode.session import Session
-from ...errors import ClearheadError, ModelError
-from ...folder.manifest import read_bytes, write_folder_with_manifest
+from ...errors import ModelError
+from ...folder.manifest import write_folder_with_manifest
 from ...folder.model_folder import read_settings
 from ..ct2 import engine_files
 
@@ -76,11 +75,9 @@ def _session(loaded: LoadedModel, engine: Engine, decode: DecodeConfig) -> Sessi
 
 def _sources(loaded: LoadedModel) -> list[list[int]]:
     """Return the tokens of texts from the model's last evaluation, or random ones."""
-    config, tokenizer, texts = loaded.config.model, loaded.tokenizers.source, list[str]()
-    with suppress(ClearheadError, ValueError, KeyError, TypeError):
-        examples = json.loads(read_bytes(loaded.path / "evaluation.json"))["examples"]
-        texts = [it["source"] for it in examples if isinstance(it["source"], str)][:_SENTENCES]
+    config, tokenizer = loaded.config.model, loaded.tokenizers.source
     longest = min(_LENGTH, config.max_len // 2 - 1)
+    texts = evaluated_sources(loaded.path)[:_SENTENCES]
     read = [ids[:longest] for ids in tokenizer.encode_batch(texts) if ids]
     return read or _random(config, tokenizer.special.ordinary(tokenizer.vocab_size), longest)
 

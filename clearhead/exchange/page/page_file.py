@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ... import __version__
+from ...apps.evaluation import evaluated_sources
 from ...apps.loaded import LoadedModel
 from ...config import Config, ModelConfig
 from ...config.rotary_scaling import rotary_scaling
@@ -35,6 +36,7 @@ from ..resolved import resolved
 from .page_tokenizer import page_tokenizer
 from .supported import check_settings, check_task
 
+_USUAL = 12  # tokens of a text that makes a good example
 LARGEST = 100_000_000  # bytes of a file that a browser opens without trouble
 _GRADIENTS = {"what": "integrated gradients", "why": "a model in a page can't compute gradients"}
 _SAMPLES = {"what": "sampling", "why": "a model in a page searches for the most likely answer"}
@@ -86,17 +88,26 @@ def _about(loaded: LoadedModel, command: str) -> dict[str, Any]:
     decode = {it: getattr(config.decode, it) for it in _SEARCH} | {"eos": special.eos}
     decode |= {"beam": 1 if config.decode.sample else config.decode.beam}
     decode |= {"suppress": loaded.tokenizers.target.suppressed(config.decode)}
+    longest = loaded.task.max_source_len + model.begins if isinstance(loaded.task, Sequences) else model.max_len
     return {
         "models": [{"name": name, "task": task, "reads": "text"}],
-        "example": config.train.watch,
+        "example": config.train.watch or _example(loaded, longest),
         "task": task,
-        "longest": loaded.task.max_source_len + model.begins if isinstance(loaded.task, Sequences) else model.max_len,
+        "longest": longest,
         "settings": _settings(model),
         "decode": decode,
         "special": {it: getattr(special, it) for it in ("pad", "bos", "eos", "unk", "start")},
         "parts": _parts(loaded.model, config),
         "page": _page(loaded, name) | {"command": command, "task": task},
     }
+
+
+def _example(loaded: LoadedModel, longest: int) -> str:
+    """Return a text of the model's last evaluation that's neither short nor long, or ""."""
+    texts = evaluated_sources(loaded.path)
+    sizes = [len(it) for it in loaded.tokenizers.source.encode_batch(texts)]
+    fits = [(abs(size - _USUAL), text) for size, text in zip(sizes, texts) if 0 < size < longest]
+    return min(fits, key=lambda it: it[0])[1] if fits else ""
 
 
 def _tokenizers(loaded: LoadedModel) -> dict[str, Any]:

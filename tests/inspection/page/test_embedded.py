@@ -16,6 +16,7 @@ from clearhead.demo.phrasebook import split
 from clearhead.demo.phrasebook_demo import SETTINGS
 from clearhead.exchange.page.page_tokenizer import page_tokenizer
 from clearhead.exchange.targets import export
+from clearhead.folder.model_folder import save_files
 from clearhead.inspection.page.document import joined_scripts
 from clearhead.tokenization.tokenizer import Tokenizer
 
@@ -294,6 +295,25 @@ def test_a_language_model_says_what_it_can_t_continue(lab: Any, tmp_path: Path) 
         (about, nan, "She sings.", "The model’s probabilities for token 1 aren’t numbers"),
     ):
         assert message in lab.evaluate(REFUSAL, [asked_of, numbers, text])
+
+
+@pytest.mark.parametrize(
+    ("content", "watched", "example"),
+    [
+        ({"examples": [{"source": it} for it in ("Hm.", "", "I am hungry and you are late. " * 2, "a " * 99)]}, "", 2),
+        ({"examples": [{"source": "She sings."}]}, "We are here.", "We are here."),
+        ({"examples": [{"source": None}]}, "", ""),
+        ({}, "", ""),
+    ],
+)
+def test_a_page_opens_with_a_text_of_the_folder(
+    content: dict[str, Any], watched: str, example: int | str, tmp_path: Path
+) -> None:
+    folder = make_folder(tmp_path / "model", {**MODEL, "train.watch": watched})
+    save_files(folder, {"evaluation.json": json.dumps(content).encode()})
+    export(load(folder, device="cpu").loaded, "page", tmp_path / "page.html")
+    expected = example if isinstance(example, str) else content["examples"][example]["source"]
+    assert contents(tmp_path / "page.html")[0]["example"] == expected
 
 
 def has_lone_surrogate(text: str) -> bool:
