@@ -7,24 +7,23 @@ batch checks them. Neither changes what a step learns: its gradient is still tha
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import torch
-from torch import Tensor, nn
 
 from ...config import Config, chosen
 from ...config.values import read_size
 from ...errors import ConfigError
 from ...folder.model_folder import weights_to_bytes
-from ...model.transformer import build
 from ...tasks.base import Learnable, Task
 from ...tokenization.ragged import IntArray
 from ..activations import Activations
 from ..memory import memory_in_use, peak_memory, release_freed_memory
 from ..optimizers.optimizer import optimizer_tensors
-from ..update import Update, divided
-from .recipe import DEFAULT_OPTIMIZER, Choice
+from ..update import divided
+from .recipe import Choice
+from .untrained import Untrained
 
 _LIBRARIES = 4.5e8  # bytes of a process on a system that doesn't report them
 _LATER = 1.5e8  # bytes for libraries that scores and pictures need
@@ -131,9 +130,10 @@ class Trial:
         self._later = _LATER if self.device.type == "cpu" else 0.0
         self._before = (_LIBRARIES if now is None else now) + self._later
         self.plan = examples.batches(chosen(config.data.batch_tokens), train.seed, config.data.batch_sentences)
-        model = self._model().train()
-        self._n_weights = sum(p.numel() for p in model.parameters())
-        self._batches = [self._counted(model, rows, tokens) for rows, tokens in self._largest()]
+        untrained = Untrained(config, task, examples)
+        untrained.model.train()
+        self._n_weights = sum(p.numel() for p in untrained.model.parameters())
+        self._batches = [self._counted(untrained, rows, tokens) for rows, tokens in self._largest()]
 
     @property
     def state(self) -> int:
@@ -167,26 +167,17 @@ class Trial:
         parts = way.micro_batches * self.processes
         heaviest = max(self._batches, key=lambda it: it.activations(parts, checkpointed=way.checkpointed))
         part = max(divided(heaviest.rows, parts), key=lambda it: (len(it), self.plan.predictions(it)))
-        train = replace(self.config.train, micro_batches=1, activation_checkpointing=way.checkpointed)
-        train = replace(train, optimizer=train.optimizer or DEFAULT_OPTIMIZER)
 
         def take_steps() -> None:
-            model = self._model()
-            update = Update(model, self._loss, train)
+            untrained = Untrained(self.config, self.task, self.examples)
+            update = untrained.update(micro_batches=1, activation_checkpointing=way.checkpointed)
             for step in (1, 2):  # only the second step begins with moments
                 update([part], self.plan.predictions(part), step=step, lr=1e-6)
-            weights_to_bytes(optimizer_tensors(update.optimizer, model))
+            weights_to_bytes(optimizer_tensors(update.optimizer, untrained.model))
 
         found = peak_memory(self.device, take_steps)
         release_freed_memory()
         return None if found is None else found + self._later
-
-    def _model(self) -> nn.Module:
-        torch.manual_seed(self.config.train.seed)
-        return build(self.config.model).to(self.device)
-
-    def _loss(self, model: nn.Module, rows: IntArray) -> Tensor:
-        return self.task.loss(model, self.examples, rows, smoothing=self.config.train.label_smoothing)
 
     def _largest(self) -> Iterator[tuple[IntArray, int]]:
         """Yield the batch with the most tokens and the one with the longest example."""
@@ -195,11 +186,11 @@ class Trial:
         for at in {sizes.index(max(sizes)), lengths.index(max(lengths))}:
             yield batches[at], sizes[at]
 
-    def _counted(self, model: nn.Module, rows: IntArray, tokens: int) -> _Batch:
+    def _counted(self, untrained: Untrained, rows: IntArray, tokens: int) -> _Batch:
         """Count the activations of one example and of two, which tells those of any number."""
         found = []
         for count in range(1, min(2, len(rows)) + 1):
-            it = Activations.count(model, partial(self._loss, model, rows[-count:]))
+            it = Activations.count(untrained.model, partial(untrained.loss, untrained.model, rows[-count:]))
             found.append((it.total + 2 * it.largest, it.checkpointed + 2 * it.largest))
         each = tuple(last - one or one for one, last in zip(found[0], found[-1]))
         fixed = tuple(one - one_more for one, one_more in zip(found[0], each))

@@ -10,20 +10,18 @@ import os
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from ...config import Config, chosen
 from ...decode.engine import usable_cores
-from ...model.transformer import build
 from ...tasks.base import Learnable, Task
-from ...tokenization.ragged import IntArray
 from ..distributed.processes import ALONE, Processes
 from ..memory import release_freed_memory
-from ..update import Update
-from .recipe import DEFAULT_OPTIMIZER, Choice, threads_asked_for
+from .recipe import Choice, threads_asked_for
+from .untrained import Untrained
 
 SECONDS = 4.0  # no turn begins later
 _TURNS = 3  # at most
@@ -37,15 +35,10 @@ class Steps:
     """Training steps of a new model with these settings. Nobody keeps the model."""
 
     def __init__(self, config: Config, task: Task, examples: Learnable, processes: Processes = ALONE) -> None:
+        train, untrained = config.train, Untrained(config, task, examples)
+        self.model = untrained.model
         # Compiled code keeps its number of threads, and takes longer to compile than a trial may last.
-        train = replace(config.train, optimizer=config.train.optimizer or DEFAULT_OPTIMIZER, compile=False)
-        torch.manual_seed(train.seed)
-        self.model = build(config.model).to(train.device)
-
-        def loss(model: torch.nn.Module, rows: IntArray) -> torch.Tensor:
-            return task.loss(model, examples, rows, smoothing=train.label_smoothing)
-
-        self._update = Update(self.model, loss, train, processes)
+        self._update = untrained.update(processes, compile=False)
         self._batches = examples.batches(chosen(config.data.batch_tokens), train.seed, config.data.batch_sentences)
         self._rows = itertools.cycle(self._batches.epoch(0))
         self._accumulate, self._step, self._on_gpu = train.accumulate, 0, train.device.startswith("cuda")
