@@ -127,7 +127,7 @@ export function flow(page, state) {
       else if (layer) inner.push(...label(middle[0], r.y + 15, "middle"), picture(middle[0] - 17, r.y + 34, 34));
       else {
         const said = it.kind === "softmax" && !upright ? page.answer[state.now.t]?.name ?? "" : "", n = flat.length + (said ? 1 : 0), y = middle[1] + 4 - (n - 1) * 7;
-        inner.push(...label(middle[0], y, "middle"), said ? g("text", {x: middle[0], y: y + 18, "text-anchor": "middle", class: "said", "aria-hidden": "true"}, said.slice(0, 9)) : null);
+        inner.push(...label(middle[0], y, "middle"), said ? g("text", {x: middle[0], y: y + 18, "text-anchor": "middle", class: "said", "aria-hidden": "true"}, said.length > 8 ? `${said.slice(0, 7)}…` : said) : null);
       }
     }
     const kind = it.kind === "softmax" ? "soft" : partKind(it.name);
