@@ -28,7 +28,7 @@ from .reasons import reasons
 from .search_data import search_data
 
 FORMAT_VERSION = 1
-LARGEST = 1_880_000  # bytes of a file's data: with the scripts, 2 MB
+LARGEST = 1_840_000  # bytes of a file's data: with the scripts and the style, 2 MB
 _ALTERNATIVES = 8  # at each step
 _COSTLY = 2e11  # multiplications for the gradients of each token of the answer on its own
 
@@ -106,7 +106,7 @@ def page_data(
         values["film"], thinned = film_data(film)
         if thinned:
             found.leave_out(f"{thinned:,} of {len(film):,} frames of the film", "to keep the file small")
-    _fit(found)
+    fit(found)
     return found.to_dict()
 
 
@@ -213,7 +213,7 @@ def _words(explanation: Explanation, leave_out: Callable[[str, str], None]) -> d
     return arrays | {"error": words.error}
 
 
-def _fit(found: PageData) -> None:
+def fit(found: PageData) -> None:
     """Leave out arrays until the data fits the largest size."""
     attention = found.values["attention"]
     size = len(json.dumps(found.values))

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -111,15 +112,56 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
-@pytest.fixture
-def tab(browser: Any) -> Iterator[Any]:
-    """A tab. The test fails if the page reports anything, or asks for anything but itself."""
+@dataclass
+class Window:
+    """A page of the browser, with all that it reported and asked for."""
+
+    page: Any
+    said: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    def expect_quiet(self) -> None:
+        """Fail if the page reported anything, or asked for anything but itself."""
+        said, asked = list(self.said), list(self.asked)
+        self.said.clear()
+        self.asked.clear()
+        assert said == []
+        assert [url for url in asked if not url.startswith(("file:", "data:", "about:", "http://page.test/"))] == []
+
+
+@pytest.fixture(scope="module")
+def window(browser: Any) -> Iterator[Window]:
+    """One page for all tests of a module, since a new one takes longer than most tests."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-    found, said, asked = context.new_page(), list[str](), list[str]()
-    found.on("console", lambda it: said.append(it.text))
-    found.on("pageerror", lambda it: said.append(str(it)))
-    found.on("request", lambda it: asked.append(it.url))
+    found = Window(context.new_page())
+    found.page.on("console", lambda it: found.said.append(it.text))
+    found.page.on("pageerror", lambda it: found.said.append(str(it)))
+    found.page.on("request", lambda it: found.asked.append(it.url))
     yield found
     context.close()
-    assert said == []
-    assert [url for url in asked if not url.startswith(("file:", "data:", "http://page.test/"))] == []
+
+
+@pytest.fixture
+def tab(window: Window) -> Iterator[Any]:
+    """An empty page. The test fails if the page isn't quiet."""
+    window.page.set_viewport_size({"width": 1280, "height": 900})
+    window.page.goto("about:blank")
+    yield window.page
+    window.page.unroute_all()
+    window.expect_quiet()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """A kind of model. pytest runs all tests of one kind before those of the next."""
+    return str(request.param)
+
+
+@pytest.fixture
+def shown(kind: str, window: Window, pages: Any) -> Iterator[tuple[Any, Explanation, dict[str, Any]]]:
+    """The page of a kind of model, opened once for all tests of it, with its explanation and its data."""
+    path, explanation, data = pages(kind)
+    if not window.page.url.startswith(f"file://{path}#"):
+        opened(window.page, path)
+    yield window.page, explanation, data
+    window.expect_quiet()

@@ -5,9 +5,16 @@
     document.querySelectorAll("section").forEach(it => it.style.setProperty("content-visibility", "visible"));
   },
 
-  /** Open, click, hover and choose everything, at most 400 of a kind. */
+  /** Open, click, hover and choose everything; of controls of one sort in one view, at most eight. */
   touch() {
-    const all = selector => [...document.querySelectorAll(selector)].slice(0, 400);
+    const all = selector => {
+      const kinds = new Map();
+      for (const it of document.querySelectorAll(selector)) {
+        const kind = `${it.tagName} ${it.getAttribute("class")} ${it.closest("section, aside, header, footer")?.id}`;
+        kinds.set(kind, [...(kinds.get(kind) ?? []), it]);
+      }
+      return [...kinds.values()].flatMap(some => some.filter((_, i) => i === some.length - 1 || i % Math.ceil(some.length / 7) === 0));
+    };
     const point = (it, kind) => it.dispatchEvent(new PointerEvent(kind, {bubbles: true, clientX: 400, clientY: 300}));
     all("summary").forEach(it => it.click());
     all("button, [role=button], [data-s]").forEach(it => it.dispatchEvent(new MouseEvent("click", {bubbles: true})));

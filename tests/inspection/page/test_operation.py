@@ -9,61 +9,20 @@ import numpy as np
 import pytest
 
 from clearhead.inspection.page.document import page_document, served_document
-from clearhead.inspection.views.part_table import part_rows
 
 from .conftest import KINDS, ask, explained, opened, page_of
+from .shown_numbers import rows
 
-COUNTED = """
-  window.frames_asked = 0;
+COUNTED = """() => {
   const own = window.requestAnimationFrame.bind(window);
+  window.frames_asked = 0;
   window.requestAnimationFrame = act => { window.frames_asked += 1; return own(act); };
-"""
+}"""
 
 
 def written(path: Path, data: dict[str, Any]) -> Path:
     path.write_text(page_document(data), encoding="utf-8")
     return path
-
-
-def rows(tab: Any, summary: str) -> list[list[str]]:
-    """The cells of a table that a summary opens, with plain minus signs."""
-    tab.locator("summary", has_text=summary).first.evaluate("it => it.click()")
-    box = tab.locator("details[open]", has=tab.locator("summary", has_text=summary)).first
-    box.locator("tbody tr").first.wait_for(state="attached")
-    found = box.locator("tbody tr").evaluate_all("all => all.map(it => [...it.children].map(it => it.textContent))")
-    return [[it.replace("−", "-").replace(",", "") for it in row] for row in found]
-
-
-def test_tables_hold_the_numbers_of_the_trace(pages: Any, tab: Any) -> None:
-    path, explanation, data = pages("translate")
-    opened(tab, path, "t=1")
-    trace = explanation.trace
-    for (_, size, parameters, _), part in zip(
-        rows(tab, "The parts as a table"), part_rows(explanation.model, trace), strict=True
-    ):
-        assert size == " × ".join(map(str, part.shape[1:])) and int(parameters) == part.parameters
-    norms = [after for name, _, after in trace.residuals() if name.startswith("decoder")]
-    assert [float(it[1]) for it in rows(tab, "Residual norms")] == pytest.approx(norms, abs=6e-4)
-    changes = {it["change"] for it in data["without"].values()}
-    buttons = tab.locator(".switch b").all_inner_texts()
-    assert sorted(float(it.replace("−", "-")) for it in buttons) == pytest.approx(sorted(changes), abs=6e-3)
-    searched = [it.log_probability for it in explanation.searched.nodes]
-    assert [float(it[2]) for it in rows(tab, "The search as a table")] == pytest.approx(searched, abs=6e-3)
-    for canvas in tab.locator(".mini[data-k]").all()[:6]:
-        place, layer, head = (canvas.get_attribute(f"data-{it}") for it in "klh")
-        stack, kind = place.split(".")
-        weights = trace[f"{stack}.{layer}.{kind}"].weights.values[0, int(head)].double()
-        entropy = -(weights * weights.clamp(min=1e-300).log2()).sum(-1).mean()
-        assert float(canvas.locator("small").inner_text()) == pytest.approx(float(entropy), abs=6e-3)
-    words = tab.locator("#words tbody tr").evaluate_all(
-        "all => all.map(it => [...it.querySelectorAll('td')].map(it => it.textContent))"
-    )
-    falls = np.array([[float(it.replace("−", "-")) for it in row] for row in words])
-    np.testing.assert_allclose(falls, explanation.words.falls.numpy(), atol=6e-3)
-    lens = tab.locator(".lens tbody tr").first.locator("small").all_inner_texts()
-    p = trace["decoder"].output[0].softmax(-1)
-    shown = [float(it.replace("★", "").split("%")[0]) / 100 for it in lens]
-    assert shown == pytest.approx(p.max(-1).values[: len(shown)].tolist(), rel=6e-3)
 
 
 def test_the_softmax_of_the_printed_scores_gives_the_printed_weights(pages: Any, tab: Any) -> None:
@@ -113,9 +72,8 @@ def test_the_flow_is_walked_with_the_keyboard(pages: Any, tab: Any) -> None:
 
 
 def test_with_reduced_motion_nothing_moves(pages: Any, tab: Any) -> None:
-    tab.add_init_script(COUNTED)
     opened(tab, pages("translate")[0])
-    tab.evaluate("window.frames_asked = 0")
+    tab.evaluate(COUNTED)
     ask(tab, "touch")
     assert tab.evaluate("[window.frames_asked, document.getAnimations().length]") == [0, 0]
     moving = "[...document.all].filter(it => parseFloat(getComputedStyle(it).transitionDuration) > 0).length"
@@ -184,16 +142,18 @@ def failed(tab: Any, message: str, press: str) -> None:
 def test_what_a_server_fails_at_did_not_happen_and_can_be_asked_again(pages: Any, tab: Any) -> None:
     model = {"name": "models/a", "task": "translate", "reads": "text"}
     tab.route("http://page.test/", lambda it: it.fulfill(body=served_document([model]), content_type="text/html"))
-    tab.add_init_script("""
+    tab.goto("http://page.test/")
+    tab.evaluate(
+        """answer => {
       window.state = "lost";
       window.fetch = async (_, {body}) => {
         if (window.state === "lost") throw new TypeError();
         const {off, prefix} = JSON.parse(body), error = {message: "Too many parts. Switch some on."};
-        return new Response(JSON.stringify(window.state === "full" ? {error} : {...window.answer, off, prefix}));
+        return new Response(JSON.stringify(window.state === "full" ? {error} : {...answer, off, prefix}));
       };
-    """)
-    tab.goto("http://page.test/")
-    tab.evaluate("data => { window.answer = data; }", pages("translate")[2])
+    }""",
+        pages("translate")[2],
+    )
     lost = "The server doesn't answer. Check that it's running, then try again."
     tab.locator("textarea").first.fill("She sings.")
     failed(tab, lost, ".asking .main")

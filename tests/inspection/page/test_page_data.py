@@ -1,5 +1,6 @@
 """What the page shows is what the trace recorded."""
 
+import json
 from base64 import b64decode
 
 import numpy as np
@@ -7,8 +8,11 @@ import pytest
 import torch
 
 import clearhead
-from clearhead.inspection.page.page_data import page_data
+from clearhead.inspection.page.document import page_document
+from clearhead.inspection.page.page_data import LARGEST, PageData, fit, page_data
 from clearhead.inspection.record.switches import switches, without
+
+from .test_hostile_texts import recorded
 
 TEXT = "She sings."
 
@@ -82,3 +86,17 @@ def test_the_flow_has_code_and_values(shown) -> None:
     assert "def forward" in parts["decoder.0.cross"]["code"] and parts["decoder.0.cross"]["class"] == "CrossAttention"
     first = explanation.trace["decoder.0.feed_forward"].output[0, 0, :8].tolist()
     assert parts["decoder.0.feed_forward"]["values"][0] == pytest.approx(first, rel=1e-3)
+
+
+def test_a_file_has_at_most_two_megabytes() -> None:
+    assert LARGEST + len(page_document({"source": ""}).encode()) <= 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"), [(30, []), (60, [f"queries and keys of the {it}" for it in ("encoder", "decoder")])]
+)
+def test_the_attention_of_base_fits_or_is_named_as_left_out(tokens: int, expected: list[str]) -> None:
+    data = PageData({"attention": recorded(tokens, tokens, layers=6, heads=8, width=64)})
+    fit(data)
+    assert len(json.dumps(data.values)) <= LARGEST
+    assert [it["what"] for it in data.left_out] == expected
