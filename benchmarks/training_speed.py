@@ -1,19 +1,22 @@
-"""Measure training speed next to Hugging Face's Marian, with each technique off, and by operator.
+"""Measure training speed next to Hugging Face's Marian and nn.Transformer, with each technique off, and by operator.
 
     python benchmarks/training_speed.py --preset nano base
+    python benchmarks/training_speed.py --data FILE --contenders train hf-tuned hf torch-tuned torch
     python benchmarks/training_speed.py --contenders adam --ladder
     python benchmarks/training_speed.py --contenders adam --profile --plot docs/images/step-time.png
 
-Sentences are random and have 4 to 40 tokens; padding doesn't count. Every contender has a process of its own, and they
-take turns with the same batches, so changes in the machine's speed affect them equally. The tables show medians over
-all turns, and in the last column the share of the processors that other programs took. If it isn't small, compare
-tokens per second of a processor, with --threads 1.
+Without --data, sentences are random and have 4 to 40 tokens; padding doesn't count. The contender `train` is the whole
+of `clearhead train`: it also draws its batches, and writes its log and checkpoints. Every contender has its own
+process, and they take turns with batches of the same sizes, so changes in the machine's speed affect them equally.
+The tables show medians over all turns, and in the last column the share of the processors that other programs took. If
+it isn't small, compare tokens per second of a processor, with --threads 1.
 """
 
 import argparse
 import multiprocessing
 import os
 import statistics
+import tempfile
 import time
 from collections import defaultdict
 from multiprocessing.connection import Connection
@@ -26,8 +29,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import clearhead
 from clearhead.config import Config, preset
+from clearhead.folder.checkpoint import RunFolder
 from clearhead.model import attention, dropout
+from clearhead.model.positions import sinusoid
 from clearhead.model.transformer import build
 from clearhead.pictures.canvas import STRONG, drawing
 from clearhead.tasks.examples import Examples
@@ -35,9 +41,10 @@ from clearhead.tasks.loss import smoothed_cross_entropy
 from clearhead.tasks.translate.task import Translation
 from clearhead.tokenization.ragged import Ragged
 from clearhead.training.memory import keep_freed_memory
+from clearhead.training.prepare import prepare
 from clearhead.training.update import Update
 
-VOCABULARY = 8000
+VOCABULARY, BATCH = 8000, 4096  # tokens
 KINDS = {  # of operators, by parts of their names; the first kind that fits counts
     "optimizer": ("adam", "_foreach", "vector_norm"),
     "matrix products": ("mm", "linear", "matmul", "conv"),
@@ -58,19 +65,39 @@ def sentences() -> Ragged:
     return Ragged([rng.integers(4, VOCABULARY, n).tolist() for n in lengths])
 
 
+def settings(options: argparse.Namespace) -> Config:
+    """Return the settings that a contender trains with."""
+    values: dict[str, Any] = preset(options.preset) | {"model.dropout": 0.1, "train.device": "cpu", "train.seed": 0}
+    values |= {"data.vocab_size": VOCABULARY, "data.batch_tokens": BATCH, "train.steps": 1_000_000}
+    values |= {"train.optimizer": "muon" if options.contender == "muon" else "adam"}
+    values |= {"train.precision": options.precision, "train.threads": options.threads}
+    values |= {"data.train": [options.data]} if options.data else {}
+    return Config().override(values)
+
+
+def data(options: argparse.Namespace) -> tuple[Config, Examples]:
+    """Return settings with the sizes of the vocabularies, and the examples: those of --data, or random ones."""
+    config = settings(options)
+    if not options.data:
+        both = sentences()
+        sizes = {f"model.{side}_vocab_size": VOCABULARY for side in ("src", "tgt")}
+        return config.override(sizes), Examples(both, both)
+    with tempfile.TemporaryDirectory() as folder, RunFolder.create(Path(folder) / "run", say=print) as run:
+        prepared = prepare(run, config, say=print)
+        sides = [
+            Ragged([side[i] for i in range(len(side))]) for side in prepared.examples.sides
+        ]  # the folder will be gone
+        return prepared.config, Examples(*sides)
+
+
 class Contender:
     """A model with its optimizer. `step` trains on one batch."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         torch.manual_seed(0)
         torch.set_num_threads(options.threads)
-        values: dict[str, Any] = preset(options.preset) | {"model.dropout": 0.1, "train.device": "cpu"}
-        values |= {f"model.{side}_vocab_size": VOCABULARY for side in ("src", "tgt")}
-        optimizer = "muon" if options.contender == "muon" else "adam"
-        values |= {"train.optimizer": optimizer, "train.precision": options.precision}
-        self.config, both = Config().override(values), sentences()
-        self.examples = Examples(both, both)
-        self.batches, self.steps, self.done = self.examples.batches(4096).epoch(0), options.batches, 0
+        self.config, self.examples = data(options)
+        self.batches, self.steps, self.done = self.examples.batches(BATCH).epoch(0), options.batches, 0
 
     def step(self, rows: np.ndarray, step: int) -> None:
         raise NotImplementedError
@@ -110,17 +137,48 @@ class Clearhead(Contender):
         self.update([rows], n_tokens, step=step, lr=1e-4)
 
 
-class HuggingFace(Contender):
-    """Marian in a plain training loop. Tuned, it keeps freed memory and has a fused optimizer, too."""
+class PlainLoop(Contender):
+    """Another program's model in a plain training loop. Tuned, it keeps freed memory and has a fused optimizer, too."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__(options)
-        import transformers
-
-        tuned, model = options.contender == "hf-tuned", self.config.model
+        tuned = options.contender.endswith("tuned")
         if tuned:
             os.environ |= {"LRU_CACHE_CAPACITY": "1024", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024"}  # the defaults
             keep_freed_memory()
+        self.model = self.build().train()
+        train = self.config.train
+        adam: dict[str, Any] = {"betas": (train.beta1, train.beta2), "eps": train.eps, "lr": 1e-4}
+        self.optimizer = torch.optim.Adam(self.model.parameters(), **adam, **({"fused": True} if tuned else {}))
+
+    def build(self) -> nn.Module:
+        """Return the model."""
+        raise NotImplementedError
+
+    def logits(self, sources: Tensor, inputs: Tensor) -> Tensor:
+        """Return the logits of the next tokens. Padding is 0."""
+        raise NotImplementedError
+
+    def step(self, rows: np.ndarray, step: int) -> None:
+        torch.manual_seed(step)
+        sources, targets = (torch.from_numpy(side.padded(rows, 0)) for side in self.examples.sides)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.config.train.precision == "bf16"):
+            logits, outputs = self.logits(sources, targets[:, :-1]).flatten(0, 1), targets[:, 1:].flatten()
+            loss = F.cross_entropy(logits.float(), outputs, ignore_index=0, label_smoothing=0.1)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.train.clip or 1e9)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+class HuggingFace(PlainLoop):
+    """Marian."""
+
+    def build(self) -> nn.Module:
+        """Return the model."""
+        import transformers
+
+        model = self.config.model
         sizes = {"encoder": model.n_encoder_layers, "decoder": model.n_decoder_layers}
         shape = {f"{side}_layers": n for side, n in sizes.items()}
         shape |= {f"{side}_attention_heads": model.n_heads for side in sizes}
@@ -130,26 +188,42 @@ class HuggingFace(Contender):
         special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
         found = transformers.MarianConfig(**shape, **rates, **special, activation_function="relu", scale_embedding=True)
         found._attn_implementation = "eager"  # faster than the fused kernel on short sentences
-        self.model = transformers.MarianMTModel(found).train()
-        train = self.config.train
-        adam: dict[str, Any] = {"betas": (train.beta1, train.beta2), "eps": train.eps, "lr": 1e-4}
-        self.optimizer = torch.optim.Adam(self.model.parameters(), **adam, **({"fused": True} if tuned else {}))
+        return cast(nn.Module, transformers.MarianMTModel(found))
 
-    def step(self, rows: np.ndarray, step: int) -> None:
-        torch.manual_seed(step)
-        padded = torch.from_numpy(self.examples.sources.padded(rows, 0))
-        inputs, outputs = padded[:, :-1], padded[:, 1:]
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.config.train.precision == "bf16"):
-            found = self.model(padded, attention_mask=padded != 0, decoder_input_ids=inputs, use_cache=False)
-            logits = found.logits.flatten(0, 1)
-            loss = F.cross_entropy(logits.float(), outputs.flatten(), ignore_index=0, label_smoothing=0.1)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.train.clip or 1e9)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+    def logits(self, sources: Tensor, inputs: Tensor) -> Tensor:
+        """Return the logits of the next tokens."""
+        found = self.model(sources, attention_mask=sources != 0, decoder_input_ids=inputs, use_cache=False)
+        return cast(Tensor, found.logits)
 
 
-CONTENDERS = {"adam": Clearhead, "muon": Clearhead, "hf": HuggingFace, "hf-tuned": HuggingFace}
+class TorchTransformer(PlainLoop):
+    """nn.Transformer, with embeddings that are shared with the output projection."""
+
+    def build(self) -> nn.Module:
+        """Return the model."""
+        model = self.config.model
+        d_model, layers = model.d_model, (model.n_encoder_layers, model.n_decoder_layers)
+        parts = {"embedding": nn.Embedding(model.tgt_vocab_size, d_model, padding_idx=0), "dropout": nn.Dropout(0.1)}
+        parts["body"] = nn.Transformer(d_model, model.n_heads, *layers, model.d_ff, 0.1, batch_first=True)
+        self.table = sinusoid(64, d_model)
+        return nn.ModuleDict(parts)
+
+    def logits(self, sources: Tensor, inputs: Tensor) -> Tensor:
+        """Return the logits of the next tokens."""
+        parts = cast(dict[str, Any], self.model)
+        source, target = (
+            parts["dropout"](parts["embedding"](ids) * self.config.model.d_model**0.5 + self.table[: ids.shape[1]])
+            for ids in (sources, inputs)
+        )
+        future, padding = nn.Transformer.generate_square_subsequent_mask(inputs.shape[1]).isinf(), sources == 0
+        masks = {"tgt_mask": future, "src_key_padding_mask": padding, "memory_key_padding_mask": padding}
+        return F.linear(parts["body"](source, target, tgt_is_causal=True, **masks), parts["embedding"].weight)
+
+
+CONTENDERS: dict[str, Any] = {"adam": Clearhead, "muon": Clearhead}
+CONTENDERS |= {f"{name}{tuned}": kind for name, kind in (("hf", HuggingFace), ("torch", TorchTransformer))
+               for tuned in ("", "-tuned")}  # fmt: skip
+WHOLE = "train"
 
 # --- the ladder: each technique switched off alone ------------------------------------------------------------------
 
@@ -190,9 +264,31 @@ def contender(options: argparse.Namespace) -> Contender:
 
 def work(options: argparse.Namespace, connection: Connection) -> None:
     """Take a turn for each message, and answer with its result."""
-    own = contender(options)
-    while connection.recv():
-        connection.send(own.turn())
+    if options.contender == WHOLE:
+        work_in_run(options, connection)
+    else:
+        own = contender(options)
+        while connection.recv():
+            connection.send(own.turn())
+
+
+def work_in_run(options: argparse.Namespace, connection: Connection) -> None:
+    """Do the same from inside `clearhead.train`, after every few steps. The first turn begins with the second step."""
+    seconds, used, tokens = 0.0, 0.0, 0
+
+    def on_step(record: dict[str, Any]) -> None:
+        nonlocal seconds, used, tokens
+        tokens += record["tokens"]
+        if (record["step"] - 1) % options.batches:
+            return
+        if record["step"] > 1:
+            connection.send((tokens, time.perf_counter() - seconds, time.process_time() - used))
+        if not connection.recv():
+            raise SystemExit
+        seconds, used, tokens = time.perf_counter(), time.process_time(), 0
+
+    with tempfile.TemporaryDirectory() as folder:
+        clearhead.train(settings(options), Path(folder) / "run", say=print, on_step=on_step)
 
 
 def busy() -> float:
@@ -207,6 +303,7 @@ def race(entries: dict[str, argparse.Namespace], turns: int) -> None:
     for name, options in entries.items():
         lines[name], there = context.Pipe()
         context.Process(target=work, args=(options, there), daemon=True).start()
+        there.close()  # so that the end of a process ends the race
     for turn in range(turns + 1):
         for name, line in lines.items():
             begun = busy()
@@ -283,7 +380,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", nargs="+", default=["nano"])
     parser.add_argument("--precision", choices=("bf16", "fp32"), default="bf16")
-    parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
+    parser.add_argument(
+        "--data", metavar="FILE", help="pairs to learn to translate (default: random sentences to copy)"
+    )
+    parser.add_argument("--contenders", nargs="+", choices=[*CONTENDERS, WHOLE], default=list(CONTENDERS))
     parser.add_argument("--ladder", action="store_true", help="also run the first contender without each technique")
     parser.add_argument("--profile", action="store_true", help="measure operators of the first contender instead")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the operators")
@@ -291,6 +391,8 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=6, help="steps of a turn")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
+    if WHOLE in options.contenders and not options.data:
+        parser.error("the contender train needs --data")
     if options.profile:
         options.threads = 1
     for name, value in {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "10000"}.items():  # as the command line does
