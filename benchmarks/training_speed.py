@@ -300,9 +300,11 @@ def busy() -> float:
 def race(entries: dict[str, argparse.Namespace], turns: int) -> None:
     """Let all entries take turns, and print a table."""
     context, lines, results = multiprocessing.get_context("spawn"), {}, defaultdict(list)
+    workers = []
     for name, options in entries.items():
         lines[name], there = context.Pipe()
-        context.Process(target=work, args=(options, there), daemon=True).start()
+        workers.append(context.Process(target=work, args=(options, there), daemon=True))
+        workers[-1].start()
         there.close()  # so that the end of a process ends the race
     for turn in range(turns + 1):
         for name, line in lines.items():
@@ -314,6 +316,8 @@ def race(entries: dict[str, argparse.Namespace], turns: int) -> None:
                 results[name].append((tokens / seconds, tokens / used, max(others, 0.0)))
     for line in lines.values():
         line.send(False)
+    for worker in workers:
+        worker.join()
     first = [*zip(*next(iter(results.values())))]
     print(
         "| | target tokens/s | of the first | per second of a processor | of the first | others |\n" + "|---" * 6 + "|"
