@@ -18,8 +18,8 @@ from .model_handle import ModelHandle
 AUTO = "auto"
 IN_MEMORY = "torch"  # runs the torch module itself, so it's the engine for training, recording and ablation
 
-# The "module:Class" of each engine, by name and supported topology, fastest first. It's imported when needed. `auto`
-# picks the first engine that can run the model, has the answers of torch with these settings, and is ready.
+# The "module:Class" of each engine, by name and supported topology, fastest in fp32 first. It's imported when needed.
+# `auto` picks the fastest engine that can run the model, has the answers of torch with these settings, and is ready.
 ENGINES: dict[str, dict[str, str]] = {
     "loops": {
         "encoder-decoder": "clearhead.decode.engines.loops.opener:LoopsOpener",
@@ -112,7 +112,7 @@ def _choose(
         return Choice(_checked(config, decode, device, formats), {})
     passed_over: dict[str, str] = {}
     waiting: list[str] = []
-    for name in ENGINES:
+    for name in _fastest_first(decode.precision):
         reason = _obstacle(config, name, device, formats) or _difference(_engine_class(name, config), decode)
         if not reason:
             reason = _wait(_engine_class(name, config), decode, is_converted)
@@ -123,6 +123,11 @@ def _choose(
     if not waiting:
         raise _no_engine(config, decode, device, formats)
     return Choice(waiting[0], dict(takewhile(lambda it: it[0] != waiting[0], passed_over.items())))
+
+
+def _fastest_first(precision: str) -> list[str]:
+    """Return the names of all engines. In other precisions than fp32, all others are faster than torch."""
+    return list(ENGINES) if precision == "fp32" else sorted(ENGINES, key=lambda name: name == IN_MEMORY)
 
 
 def _difference(engine: Any, decode: DecodeConfig) -> str:

@@ -13,7 +13,7 @@ layers stays in float32: norms, softmax, residual connections, caches and embedd
 
 import copy
 from collections.abc import Container
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -118,7 +118,7 @@ def _product(layer: Linear, precision: str) -> Bf16Product | Int8Product:
 class _Packed:
     """What both engines of packed weights can run."""
 
-    precisions = PRECISIONS
+    precisions: ClassVar[tuple[str, ...]] = PRECISIONS
 
     @classmethod
     def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:

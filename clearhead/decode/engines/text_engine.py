@@ -12,7 +12,7 @@ Axes: B texts, W beams per text, R = B * W rows, T tokens read at once, S tokens
 
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Self, cast
+from typing import ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from ...model.cache import side_by_side
 from ...model.transformer import Decoder, evaluation
 from ..model_handle import ModelHandle
 from ..rules import FloatArray, IntArray
+from .bfloat16 import PRECISIONS, in_precision
 from .torch_engine import chosen_rows, top_successors
 
 CHUNK = 512  # tokens of a prompt to read at once
@@ -34,6 +35,8 @@ class TextEngine:
     Short texts are padded with `pad` on the left, and the padding is masked.
     """
 
+    precisions: ClassVar[tuple[str, ...]] = PRECISIONS
+
     def __init__(self, model: Decoder, *, pad: int, max_len: int) -> None:
         self.model, self.pad, self.max_len = model, pad, max_len
         self.ring = model.positions.endless
@@ -44,9 +47,10 @@ class TextEngine:
         return ""
 
     @classmethod
-    def open(cls, model: ModelHandle) -> Self:
-        """Return an engine for the model."""
-        return cls(cast(Decoder, model.module()), pad=model.config.pad_id, max_len=model.config.max_len)
+    def open(cls, model: ModelHandle, precision: str = "fp32") -> Self:
+        """Return an engine that computes in this precision."""
+        module = in_precision(cast(Decoder, model.module()), precision)
+        return cls(module, pad=model.config.pad_id, max_len=model.config.max_len)
 
     @property
     def overflow(self) -> str:

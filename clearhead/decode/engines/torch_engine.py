@@ -1,8 +1,8 @@
-"""Step engine for the encoder-decoder of `clearhead.model`, on any device and in any precision."""
+"""Step engine for the encoder-decoder of `clearhead.model`, on any device."""
 
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Self, cast
+from typing import ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -13,10 +13,13 @@ from ...model.cache import Cache, side_by_side
 from ...model.transformer import Decoder, EncoderDecoder, evaluation
 from ..model_handle import ModelHandle
 from ..rules import FloatArray, IntArray
+from .bfloat16 import PRECISIONS, in_precision
 
 
 class TorchEngine:
     """A step engine for encoder-decoder models. Short sources are padded with `pad`, which is masked."""
+
+    precisions: ClassVar[tuple[str, ...]] = PRECISIONS
 
     def __init__(self, model: EncoderDecoder, *, pad: int) -> None:
         self.model, self.pad = model, pad
@@ -27,9 +30,9 @@ class TorchEngine:
         return ""
 
     @classmethod
-    def open(cls, model: ModelHandle) -> Self:
-        """Return an engine for the model."""
-        module = cast(EncoderDecoder, model.module())
+    def open(cls, model: ModelHandle, precision: str = "fp32") -> Self:
+        """Return an engine that computes in this precision."""
+        module = in_precision(cast(EncoderDecoder, model.module()), precision)
         return cls(module, pad=module.encoder.embedding.pad)
 
     @contextmanager

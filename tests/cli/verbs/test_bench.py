@@ -32,9 +32,9 @@ def test_it_prints_rates_shares_and_what_to_use(run: Run, model_folder: Path) ->
 
 def test_the_rates_as_json(run: Run, model_folder: Path) -> None:
     found = json.loads(run("bench", str(model_folder), "--device", "cpu", "--json").out)
-    assert [it["engine"] for it in found["rates"]] == ["torch"] * 4
+    assert [it["engine"] for it in found["rates"]] == ["torch"] * 8
     assert found["machine"]["threads"] == 2
-    assert found["fastest"] == {"engine": "torch", "precision": "fp32"}
+    assert found["fastest"] in [{"engine": "torch", "precision": it} for it in ("fp32", "bf16")]
 
 
 def test_a_model_that_writes_no_text_is_an_error(run: Run, answer_folder: Path) -> None:
