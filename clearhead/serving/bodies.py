@@ -3,6 +3,7 @@
 from typing import Any, TypeVar
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -50,8 +51,12 @@ async def fields_of(request: Request, kind: type[T]) -> T:
     """
     form = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if form in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        async with request.form(max_files=0, max_fields=1_000) as given:
-            values: dict[str, Any] = {name: given.getlist(name) for name in given}
+        try:
+            async with request.form(max_files=0, max_fields=1_000) as given:
+                values: dict[str, Any] = {name: given.getlist(name) for name in given}
+        except HTTPException as error:
+            what = f"the form can't be read: {error.detail}"
+            raise RequestError(400, what, expected="fields with text, or a JSON object", name="body") from error
         return as_object({name: it if len(it) > 1 else it[0] for name, it in values.items()}, kind)
     expect_json(form)
     return from_json(await request.body(), kind)

@@ -176,6 +176,8 @@ class ModelShelf:
         if len(fitting) == 1:
             return fitting[0]
         if not fitting:
-            raise RequestError(404, f"no model for {doing} is served", expected=", ".join(self.models), name="model")
+            known = ", ".join(f"{model.name} ({model.verb})" for model in self.models.values())
+            fix = f"start the server with one; it serves {known}"
+            raise RequestError(404, f"no model for {doing} is served", fix=fix, name="model")
         known = ", ".join(model.name for model in fitting)
         raise RequestError(400, "several models can answer this", expected=known, fix="name one as model", name="model")

@@ -40,10 +40,11 @@ async def event_stream(request: Request, events: Events, done: bytes = b"") -> R
         events: the events. The generator is closed when the client leaves.
         done: data that is sent at the end.
     """
-    first = await while_connected(request, anext(events))
+    first = await while_connected(request, anext(events, None))  # None: the request has no texts
 
     async def lines() -> AsyncIterator[bytes]:
-        yield _line(json_bytes(first))
+        if first is not None:
+            yield _line(json_bytes(first))
         try:
             async for event in events:
                 yield _line(json_bytes(event))

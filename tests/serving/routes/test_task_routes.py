@@ -286,3 +286,18 @@ def test_a_stream_has_the_pieces_and_then_the_record(served, others, path, text)
 def test_a_stream_with_beams_is_an_error_since_the_best_is_known_at_the_end(served) -> None:
     found = served.post("/api/translate", {"text": "a", "stream": True, "beam": 4})
     assert found.status == 400 and found.json()["error"]["name"] == "decode.beam"
+
+
+def test_a_stream_for_no_texts_is_empty(served) -> None:
+    found = served.post("/api/translate", {"text": [], "stream": True})
+    assert found.status == 200 and found.body == b""
+
+
+def test_a_form_with_a_file_is_an_error_where_texts_are_read(served) -> None:
+    found = served.post("/api/translate", **multipart({"a.txt": b"I am hungry."}, model="en-fr"))
+    assert found.status == 400 and found.json()["error"]["name"] == "body"
+
+
+def test_a_task_without_a_model_says_what_the_models_do(served) -> None:
+    found = served.post("/api/fill", {"text": "a"})
+    assert found.status == 404 and "en-fr (translate), answers (answer)" in found.json()["error"]["fix"]
