@@ -181,7 +181,7 @@ def check_fits(name: str | None, task: str, needs: Mapping[str, Any]) -> None:
     raise ConfigError(
         f"train.preset={name!r} is {family.parts['model.topology']}, but task {task!r} needs {topology}",
         expected=f"{', '.join(able)}, or a size: {', '.join(_SIZES)}",
-        fix=f"choose one of these, or use {name} with --task {others}",
+        fix=f"choose one of these; {name} is for task {others}",
         name="train.preset",
         value=name,
     )

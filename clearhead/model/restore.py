@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -69,6 +70,7 @@ def missing_weights(config: ModelConfig, names: Collection[str]) -> list[str]:
     return missing
 
 
+@lru_cache(maxsize=1)  # an import compares shapes and names
 def _of_one_block(config: ModelConfig) -> dict[str, Tensor]:
     """Return the parameters of a model with at most one block per stack, on torch's meta device."""
     small: dict[str, Any] = {name: min(getattr(config, name), 1) for name in ("n_encoder_layers", "n_decoder_layers")}

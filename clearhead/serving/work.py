@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..apps.answers import embedding_record
 from ..apps.app import App
 from ..errors import DataError
 from ..readers.skipped import Report
@@ -69,8 +70,7 @@ def _filled(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[An
 
 
 def _embeddings(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
-    found: Sequence[Any] = app.embed(inputs, **options).tolist()
-    return found
+    return [embedding_record(text, vector) for text, vector in zip(inputs, app.embed(inputs, **options))]
 
 
 def _scores(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:

@@ -111,11 +111,11 @@ def test_an_encoder_gets_what_goes_with_the_head_of_its_task() -> None:
 @pytest.mark.parametrize(
     ("name", "task", "fits", "tasks"),
     [
-        ("gpt2", "translate", "t5-small", "--task generate"),
-        ("t5-small", "generate", "gpt2, llama-160m", "--task translate or summarize or transcribe"),
-        ("bert-base", "summarize", "t5-small", "--task classify or answer or fill"),
-        ("vit-tiny", "generate", "gpt2, llama-160m", "--task classify"),
-        ("llama-160m", "answer", "bert-base", "--task generate"),
+        ("gpt2", "translate", "t5-small", "for task generate"),
+        ("t5-small", "generate", "gpt2, llama-160m", "for task translate or summarize or transcribe"),
+        ("bert-base", "summarize", "t5-small", "for task classify or answer or fill"),
+        ("vit-tiny", "generate", "gpt2, llama-160m", "for task classify"),
+        ("llama-160m", "answer", "bert-base", "for task generate"),
     ],
 )
 def test_a_task_with_another_topology_is_rejected_with_what_fits(name: str, task: str, fits: str, tasks: str) -> None:

@@ -149,3 +149,9 @@ def test_a_file_in_place_of_a_folder_is_said(tmp_path: Path) -> None:
     with pytest.raises(TrainingError) as caught, writing(tmp_path / "file"):
         (tmp_path / "file").mkdir()
     assert caught.value.expected.startswith("a folder") and caught.value.fix.startswith("move the file")
+
+
+def test_a_missing_folder_is_said(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError) as caught, writing(tmp_path / "missing"):
+        write_file(tmp_path / "missing" / "file", b"")
+    assert caught.value.expected == "a folder that exists" and caught.value.fix.startswith("create it")

@@ -103,8 +103,7 @@ async def embed(request: Request) -> Response:
     texts = _texts(model, given, "text")
     how = {name: given.take(name, kind | None) for name, kind in (("pooling", str), ("normalize", bool))}
     given.finish()
-    found = await answered(request, model, Work.of("embeddings", how), _list(texts))
-    records = [{"format_version": 1, "text": text, "embedding": it} for text, it in zip(_list(texts), found)]
+    records = await answered(request, model, Work.of("embeddings", how), _list(texts))
     return json_response(records[0] if isinstance(texts, str) else records)
 
 

@@ -50,14 +50,16 @@ def _run(options: Options) -> None:
     if options.out and options.json:
         raise UsageError("--out can't be combined with --json", fix="use one of them")
     app, decode = open_model(options, one_answer=False)
+    from ....apps.answers import embedding_record
+
     found = _embedded(app, options, {"pooling": options.pooling, "normalize": options.normalize, **decode})
     if options.out:
         _write(options.out, app, [vectors for _, vectors in found])
         return
     for group, vectors in found:
         for (_, line), vector in zip(group, vectors):
-            numbers = [float(str(number)) for number in vector]  # the shortest decimals that give the same float32
-            print(to_json({"format_version": 1, "text": line.text, "embedding": numbers} if options.json else numbers))
+            record = embedding_record(line.text, vector)
+            print(to_json(record if options.json else record["embedding"]))
         sys.stdout.flush()
 
 
