@@ -1,8 +1,11 @@
 """Bodies of requests and responses: strict JSON, and forms."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -51,15 +54,29 @@ async def fields_of(request: Request, kind: type[T]) -> T:
     """
     form = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if form in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        try:
-            async with request.form(max_files=0, max_fields=1_000) as given:
-                values: dict[str, Any] = {name: given.getlist(name) for name in given}
-        except HTTPException as error:
-            what = f"the form can't be read: {error.detail}"
-            raise RequestError(400, what, expected="fields with text, or a JSON object", name="body") from error
+        async with form_of(request, max_files=0, max_fields=1_000) as given:
+            values: dict[str, Any] = {name: given.getlist(name) for name in given}
         return as_object({name: it if len(it) > 1 else it[0] for name, it in values.items()}, kind)
     expect_json(form)
     return from_json(await request.body(), kind)
+
+
+@asynccontextmanager
+async def form_of(request: Request, *, max_files: int, max_fields: int) -> AsyncIterator[FormData]:
+    """Yield the form of a request. Its files exist inside the `with` block.
+
+    Raises:
+        RequestError: the form is malformed, or has too many fields or files.
+    """
+    try:
+        form = await request.form(max_files=max_files, max_fields=max_fields)
+    except HTTPException as error:
+        what, files = f"the form can't be read: {error.detail}", f"at most {max_files}" if max_files else "no"
+        raise RequestError(400, what, expected=f"a complete form with {files} files", name="body") from error
+    try:
+        yield form
+    finally:
+        await form.close()
 
 
 def expect_json(content_type: str) -> None:

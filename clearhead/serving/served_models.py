@@ -53,6 +53,11 @@ class ServedModel:
         """What the model reads: "text", "image" or "audio"."""
         return self.app.task.modalities[0]
 
+    @property
+    def reads(self) -> str:
+        """What the model reads, for messages."""
+        return "images" if self.modality == "image" else self.modality
+
     async def answers(self, work: Work, inputs: Sequence[Any]) -> list[Any]:
         """Return an answer to each input; see `Batcher.answers`."""
         return await self.batcher.answers(work, inputs, self.limits.seconds)

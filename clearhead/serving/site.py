@@ -97,4 +97,5 @@ async def _http_error(request: Request, error: Exception) -> Response:
     path = request.url.path
     what = {404: f"there's nothing at {path}", 405: f"{path} doesn't answer {request.method}"}
     message = what.get(error.status_code, error.detail)
-    return error_response(path, RequestError(error.status_code, message, headers=error.headers))
+    methods = (error.headers or {}).get("Allow", "")
+    return error_response(path, RequestError(error.status_code, message, expected=methods, headers=error.headers))

@@ -72,7 +72,7 @@ async def _answer(request: Request, model: ServedModel, work: Work, source: str)
 
 def _text(model: ServedModel, asked: Question) -> str:
     if model.modality != "text":  # a path in the body would be read on this machine
-        raise RequestError(400, f"the model {model.name!r} reads {model.modality}", expected="a file", name="file")
+        raise RequestError(400, f"the model {model.name!r} reads {model.reads}", expected="a file", name="file")
     return asked.text
 
 

@@ -173,7 +173,8 @@ def _model(request: Request, given: Fields, *verbs: str) -> ServedModel:
     """Return the model that a request names, which reads text."""
     model = shelf_of(request).find(given.take("model", str | None), *verbs)
     if model.modality != "text":  # a path in the body would be read on this machine
-        what, expected = f"the model {model.name!r} reads {model.modality}", "an upload: multipart/form-data with files"
+        what, takes_files = f"the model {model.name!r} reads {model.reads}", "classify" in verbs
+        expected = "an upload: multipart/form-data with files" if takes_files else "a model that reads text"
         raise RequestError(400, what, expected=expected, name="model", value=model.name)
     return model
 

@@ -12,6 +12,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
 from ...errors import DataError
+from ..bodies import form_of
 from ..limits import RequestError
 from ..served_models import ServedModel
 
@@ -49,7 +50,11 @@ async def uploaded_files(request: Request) -> AsyncIterator[tuple[dict[str, Any]
         RequestError: the form is malformed, or has no file.
     """
     with TemporaryDirectory(prefix="clearhead-") as folder:
-        async with request.form(max_files=_FIELDS, max_fields=_FIELDS) as form:
+        async with form_of(request, max_files=_FIELDS, max_fields=_FIELDS) as form:
+            others = [name for name, it in form.multi_items() if isinstance(it, UploadFile) and name != "file"]
+            if others:
+                what = f"there's no field {others[0]!r} for files"
+                raise RequestError(400, what, expected="files in the field `file`", name=others[0])
             sent = [it for _, it in form.multi_items() if isinstance(it, UploadFile)]
             files = [await saved(it.filename or "", await it.read(), folder, n) for n, it in enumerate(sent)]
             fields = {name: it for name, it in form.multi_items() if isinstance(it, str)}
@@ -64,7 +69,7 @@ async def uploaded_files(request: Request) -> AsyncIterator[tuple[dict[str, Any]
 def expect_modality(model: ServedModel, modality: str = "") -> None:
     """Raise RequestError if the model reads no files, or none of this modality."""
     if model.modality == "text" or modality not in ("", model.modality):
-        what, expected = f"the model {model.name!r} reads {model.modality}", modality or "images or audio"
+        what, expected = f"the model {model.name!r} reads {model.reads}", modality or "images or audio"
         raise RequestError(400, what, expected=f"a model that reads {expected}", name="model", value=model.name)
 
 

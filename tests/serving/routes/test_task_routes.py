@@ -301,3 +301,20 @@ def test_a_form_with_a_file_is_an_error_where_texts_are_read(served) -> None:
 def test_a_task_without_a_model_says_what_the_models_do(served) -> None:
     found = served.post("/api/fill", {"text": "a"})
     assert found.status == 404 and "en-fr (translate), answers (answer)" in found.json()["error"]["fix"]
+
+
+def test_files_in_another_field_are_an_error(others) -> None:
+    form = multipart({"a.png": png(0)}, model="see")
+    found = others.post("/api/classify", **(form | {"body": form["body"].replace(b'"file"', b'"other"')}))
+    assert found.status == 400 and found.json()["error"]["name"] == "other"
+
+
+def test_a_model_of_images_does_not_ask_for_an_upload_where_none_is_accepted(others) -> None:
+    for path, word in (("classify", "upload"), ("embed", "text")):
+        error = others.post(f"/api/{path}", {"text": "a.png", "model": "see"}).json()["error"]
+        assert error["name"] == "model" and word in error["expected"]
+
+
+def test_another_method_is_an_error_that_names_the_right_one(served) -> None:
+    found = served.ask("GET", "/api/translate")
+    assert found.status == 405 and found.json()["error"]["expected"] == "POST"
