@@ -80,4 +80,5 @@ def _decoded(file: File) -> bytes:
     try:
         return base64.b64decode(file.b64, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise RequestError(400, "the file isn't base64", name="file") from error
+        what, expected = "the file isn't base64", "letters, digits, + and /, padded with ="
+        raise RequestError(400, what, expected=expected, name="file") from error

@@ -148,6 +148,7 @@ def test_what_a_server_fails_at_did_not_happen_and_can_be_asked_again(pages: Any
       window.state = "lost";
       window.fetch = async (_, {body}) => {
         if (window.state === "lost") throw new TypeError();
+        if (window.state === "cut") return new Response(new ReadableStream({pull: it => it.error(new TypeError())}));
         const {off, prefix} = JSON.parse(body), error = {message: "Too many parts. Switch some on."};
         return new Response(JSON.stringify(window.state === "full" ? {error} : {...answer, off, prefix}));
       };
@@ -156,6 +157,8 @@ def test_what_a_server_fails_at_did_not_happen_and_can_be_asked_again(pages: Any
     )
     lost = "The server doesn't answer. Check that it's running, then try again."
     tab.locator("textarea").first.fill("She sings.")
+    failed(tab, lost, ".asking .main")
+    tab.evaluate("window.state = 'cut'")  # within an answer
     failed(tab, lost, ".asking .main")
     assert tab.locator("textarea").first.input_value() == "She sings."
     tab.evaluate("window.state = 'back'")

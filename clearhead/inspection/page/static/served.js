@@ -6,11 +6,14 @@ const {models} = JSON.parse(document.getElementById("data").textContent);
 
 const WRITING = ["translate", "summarize", "generate"]; // tasks whose answers come token by token
 
+/** What to throw when a connection failed. */
+const lost = error => (error.name === "AbortError" ? error : new Error("The server doesn't answer. Check that it's running, then try again."));
+
 async function post(path, body, signal) {
   try {
     return await fetch(`api/${path}`, {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body), signal});
   } catch (error) {
-    throw error.name === "AbortError" ? error : new Error("The server doesn't answer. Check that it's running, then try again.");
+    throw lost(error);
   }
 }
 
@@ -22,7 +25,8 @@ async function draft({model, text, prefix, off}, signal, write) {
   if (!reply.ok) return; // the question itself will fail for the same reason, and say so
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
   let left = "", written = "";
-  for (let it = await reader.read(); !it.done; it = await reader.read()) {
+  const next = () => reader.read().catch(error => { throw lost(error); });
+  for (let it = await next(); !it.done; it = await next()) {
     const events = (left + it.value).split("\n\n");
     left = events.pop();
     for (const event of events) write(written += JSON.parse(event.slice("data: ".length)).piece ?? "");
@@ -33,7 +37,10 @@ async function draft({model, text, prefix, off}, signal, write) {
 async function ask(question, signal, show, write) {
   await draft(question, signal, write);
   const reply = await post("page", question, signal);
-  const found = await reply.json().catch(() => ({error: {message: `The server answered with status ${reply.status}.`}}));
+  const found = await reply.json().catch(error => {
+    if (!(error instanceof SyntaxError)) throw lost(error); // the connection ended within the answer
+    return {error: {message: `The server answered with status ${reply.status}.`}};
+  });
   if (!reply.ok || found.error) throw new Error(found.error?.message ?? `The server answered with status ${reply.status}.`);
   return found;
 }
