@@ -90,7 +90,7 @@ def test_a_short_run_has_no_trial(monkeypatch) -> None:
 def test_what_a_trial_chose_is_used_reported_and_written_down(toy, monkeypatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("clearhead.training.choices.recipe.usable_cores", lambda: 2)
-    monkeypatch.setattr(trial, "_FEWEST", 1)
+    monkeypatch.setattr(trial, "FEWEST", 1)
     slow = {1: 0.001, 2: 0.01}
     monkeypatch.setattr(trial.Steps, "seconds", lambda self, threads: slow[threads])
     said: list[str] = []
