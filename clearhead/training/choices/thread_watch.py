@@ -28,17 +28,24 @@ class ThreadWatch:
     def __init__(self, config: Config, processes: Processes, unit: str) -> None:
         """`unit` names the tokens of the task."""
         self._first, self._unit = chosen(config.train.threads), unit
-        self._counts = _counts(config, processes)
+        self._counts, self._alone = _counts(config, processes), processes.count == 1
         self._turns: list[int] = []  # numbers of threads to try in the next steps; empty if there's no trial
         self._seconds: dict[int, list[float]] = {}  # per token in the trial in progress, by number of threads
         self._others, self._looked = OtherPrograms(), time.perf_counter()
         self._began = self._resting = 0.0  # when the trial began, and when the next one may begin
 
     def begin(self, state: State) -> None:
-        """Set the number of threads of the first step, which is the recorded one if the run was resumed."""
-        if self._counts:
-            torch.set_num_threads(state.threads or self._first)
-            self._look_again()
+        """Set the number of threads of the first step, which is the recorded one if the run was resumed.
+
+        A resumed run may change its number only if that was so when it began.
+        """
+        if state.step == 0:
+            state.threads_open = bool(self._counts)
+        if not state.threads_open:
+            self._counts = []
+        if state.threads and self._alone:
+            torch.set_num_threads(state.threads)
+        self._look_again()
 
     def stepped(self, state: State, tokens: int, seconds: float) -> Choice | None:
         """Set the number of threads of the next step. Return the choice and its reason at the end of a trial.

@@ -1,6 +1,7 @@
 """During a run, the number of threads follows other programs that start and stop."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,11 +72,29 @@ def test_a_trial_that_changes_nothing_is_silent_and_rare(monkeypatch) -> None:
     assert 0 < taken.count(1) < 50
 
 
-def test_a_resumed_run_continues_with_the_recorded_number(monkeypatch) -> None:
+@pytest.mark.parametrize("asked", [None, "2"])
+def test_a_resumed_run_continues_with_the_recorded_number(monkeypatch, asked: str | None) -> None:
     machine = Machine(monkeypatch)
-    machine.state.threads = 1
+    machine.run(10, QUIET, 0.0)
+    machine.run(30, BUSY, 0.7)
+    saved = {**asdict(machine.state), "step": 40}
+    if asked:
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    machine.threads, machine.state = 2, State.from_dict(saved)
+    machine.watch = ThreadWatch(machine.config, ALONE, "tokens")
     machine.watch.begin(machine.state)
-    assert machine.threads == 1
+    assert machine.run(1, BUSY, 0.7) == [1]
+    assert (machine.run(40, QUIET, 0.0)[-1] == 2) == (asked is None)
+
+
+def test_a_run_that_began_with_the_users_number_keeps_it_when_it_is_resumed(monkeypatch) -> None:
+    machine = Machine(monkeypatch)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    ThreadWatch(machine.config, ALONE, "tokens").begin(machine.state)
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    machine.state = State.from_dict({**asdict(machine.state), "step": 10})
+    machine.watch.begin(machine.state)
+    assert set(machine.run(30, BUSY, 1.0)) == {2}
 
 
 @pytest.mark.parametrize(
@@ -91,4 +110,5 @@ def test_one_of_several_processes_keeps_its_number(monkeypatch) -> None:
     machine = Machine(monkeypatch)
     group: Any = SimpleNamespace(count=2)
     machine.watch = ThreadWatch(machine.config, group, "tokens")
+    machine.watch.begin(machine.state)
     assert set(machine.run(30, BUSY, 1.0)) == {2}
