@@ -78,17 +78,19 @@ def fit(config: Config, task: Task, examples: Learnable, processes: int = 1) -> 
         processes: number of processes that share each batch.
 
     Raises:
-        ConfigError: no choice keeps to the limit. The message gives the smallest limit that works.
+        ConfigError: no choice keeps to the limit. The message gives the smallest limit that works, or an estimate of it
+            if no trial step has checked that.
     """
     trial, most, excess = Trial(config, task, examples, processes), _AIM * read_size(config.train.memory), 1.0
+    checked = False
     for way in trial.ways():
         if excess * trial.peak(way) > most:
             continue
         measured = trial.measure(way)
         if measured is None or measured <= most:
             return _chosen(config, trial, way, measured)
-        excess = max(excess, measured / trial.peak(way))
-    raise _too_little(config, excess * min(map(trial.peak, trial.ways())) / _AIM)
+        excess, checked = max(excess, measured / trial.peak(way)), True
+    raise _too_little(config, excess * min(map(trial.peak, trial.ways())) / _AIM, checked=checked)
 
 
 def _chosen(config: Config, trial: "Trial", way: Division, measured: float | None) -> tuple[Config, list[Choice]]:
@@ -108,12 +110,15 @@ def _chosen(config: Config, trial: "Trial", way: Division, measured: float | Non
     return config.assign({it.name: it.value for it in found}, "machine"), found
 
 
-def _too_little(config: Config, least: float) -> ConfigError:
+def _too_little(config: Config, least: float, *, checked: bool) -> ConfigError:
     enough = f"{math.ceil(least / 1e8) / 10:g}GB"
+    unchecked, more = (
+        ("", "") if checked else (" by an estimate that no training step has checked", " or a little more")
+    )
     return ConfigError(
         f"train.memory={config.train.memory} isn't enough to train this model on this data",
-        expected=f"at least {enough}",
-        fix=f"set --memory {enough}, or lower train.preset, data.max_len or data.vocab_size",
+        expected=f"at least {enough}{unchecked}",
+        fix=f"set --memory {enough}{more}, or lower train.preset, data.max_len or data.vocab_size",
         name="train.memory",
         value=config.train.memory,
     )

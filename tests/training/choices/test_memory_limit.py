@@ -115,6 +115,14 @@ def test_too_little_memory_is_an_error_that_names_the_least(prepared, bytes_a_nu
         fitted(prepared, (float(least) - 0.2) * GB)
 
 
+def test_a_least_that_no_step_has_checked_is_called_an_estimate(prepared, bytes_a_number, monkeypatch) -> None:
+    machine = Machine(monkeypatch)
+    with pytest.raises(ConfigError) as caught:
+        fitted(prepared, 0.01 * GB)
+    assert not machine.tried
+    assert "estimate" in caught.value.expected and "a little more" in caught.value.fix
+
+
 def test_settings_of_the_user_are_kept(prepared, bytes_a_number, monkeypatch) -> None:
     Machine(monkeypatch)
     assert fitted(prepared, 100 * GB, **{"train.micro_batches": 3, "train.activation_checkpointing": True}) == (3, True)
