@@ -39,11 +39,13 @@ def test_a_number_that_makes_no_sense_is_an_error(toy, capsys) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-def test_two_machines_train_together_and_start_again_after_a_process_died(toy) -> None:
+@pytest.mark.parametrize("shard", ["none", "full"])
+def test_two_machines_train_together_and_start_again_after_a_process_died(toy, shard: str) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     out, options = toy.folder / "run", ["--train.steps", "400", "--train.save_every", "20", *OPTIONS[2:]]
+    options += ["--train.shard", shard]
     command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
     command += ["--max-restarts", "4", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}"]
     command += ["-m", "clearhead", "train", str(toy.pairs()), "--out", str(out), *options]
