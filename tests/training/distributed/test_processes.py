@@ -127,8 +127,10 @@ def config_for(toy, task: str, **changes: Any) -> Config:
     ("task", "count"),
     [
         ("translate", 4),
-        ("answer", 2),
-        *(pytest.param(*it, marks=pytest.mark.slow) for it in (("translate", 2), ("summarize", 2), ("generate", 4))),
+        *(
+            pytest.param(*it, marks=pytest.mark.slow)
+            for it in (("translate", 2), ("answer", 2), ("summarize", 2), ("generate", 4))
+        ),
         ("classify", 2),
     ],
 )
@@ -175,7 +177,7 @@ def same_bits(one: Path, other: Path) -> bool:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-@pytest.mark.parametrize("killed", [[1], [0, 1]])
+@pytest.mark.parametrize("killed", [[1], pytest.param([0, 1], marks=pytest.mark.slow)])
 def test_a_run_with_killed_processes_resumes_bit_for_bit(toy, undisturbed, killed: list[int]) -> None:
     config, out = long(toy), toy.folder / "killed"
     assert 0 not in exit_codes(2, config, out, signals=dict.fromkeys(killed, (27, signal.SIGKILL)))
