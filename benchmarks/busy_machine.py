@@ -90,12 +90,12 @@ def measure_later(name: str, busy: list[int], trials: int, waiting: str, seconds
     settings = {"train.threads": cores, "train.device": "cpu", "train.steps": 10**6}
     config = Config().assign(settings, "machine")
 
-    def rate(threads: int, length: float, watch: ThreadWatch | None, state: State) -> float:
+    def rate(length: float, watch: ThreadWatch | None, state: State) -> float:
         """Return the tokens per second of the steps that begin in the next `length` seconds."""
         tokens, spent, end = 0, 0.0, time.perf_counter() + length
         while time.perf_counter() < end:
             count = steps.next()
-            duration = steps.seconds(torch.get_num_threads() if watch else threads)
+            duration = steps.seconds(torch.get_num_threads())
             tokens, spent = tokens + count, spent + duration
             if watch:
                 watch.stepped(state, count, duration)
@@ -109,10 +109,10 @@ def measure_later(name: str, busy: list[int], trials: int, waiting: str, seconds
                 watch, state = ThreadWatch(config, ALONE, "tokens") if way == "changing" else None, State()
                 if watch:
                     watch.begin(state)
-                rate(threads, 5.0, watch, state)
+                rate(5.0, watch, state)
                 programs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
                 try:
-                    found.setdefault(way, []).append(rate(threads, seconds, watch, state))
+                    found.setdefault(way, []).append(rate(seconds, watch, state))
                 finally:
                     for it in programs:
                         it.kill()

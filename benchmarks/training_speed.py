@@ -203,8 +203,11 @@ class TorchTransformer(PlainLoop):
         """Return the model."""
         model = self.config.model
         d_model, layers = model.d_model, (model.n_encoder_layers, model.n_decoder_layers)
-        parts = {"embedding": nn.Embedding(model.tgt_vocab_size, d_model, padding_idx=0), "dropout": nn.Dropout(0.1)}
-        parts["body"] = nn.Transformer(d_model, model.n_heads, *layers, model.d_ff, 0.1, batch_first=True)
+        parts = {
+            "embedding": nn.Embedding(model.tgt_vocab_size, d_model, padding_idx=0),
+            "dropout": nn.Dropout(model.dropout),
+        }
+        parts["body"] = nn.Transformer(d_model, model.n_heads, *layers, model.d_ff, model.dropout, batch_first=True)
         self.table = sinusoid(64, d_model)
         return nn.ModuleDict(parts)
 

@@ -55,7 +55,7 @@ class ServedModel:
 
     @property
     def reads(self) -> str:
-        """What the model reads, for messages."""
+        """The modality as messages name it, such as "images"."""
         return "images" if self.modality == "image" else self.modality
 
     async def answers(self, work: Work, inputs: Sequence[Any]) -> list[Any]:

@@ -82,15 +82,14 @@ def fit(config: Config, task: Task, examples: Learnable, processes: int = 1) -> 
             if no trial step has checked that.
     """
     trial, most, excess = Trial(config, task, examples, processes), _AIM * read_size(config.train.memory), 1.0
-    checked = False
     for way in trial.ways():
         if excess * trial.peak(way) > most:
             continue
         measured = trial.measure(way)
         if measured is None or measured <= most:
             return _chosen(config, trial, way, measured)
-        excess, checked = max(excess, measured / trial.peak(way)), True
-    raise _too_little(config, excess * min(map(trial.peak, trial.ways())) / _AIM, checked=checked)
+        excess = measured / trial.peak(way)  # larger than before, since the step needs more than `most`
+    raise _too_little(config, excess * min(map(trial.peak, trial.ways())) / _AIM, checked=excess > 1)
 
 
 def _chosen(config: Config, trial: "Trial", way: Division, measured: float | None) -> tuple[Config, list[Choice]]:

@@ -15,10 +15,10 @@ from clearhead.decode.registry import choice_for, choose_engine, open_engine
 from clearhead.decode.session import Session
 from clearhead.errors import ConfigError
 from clearhead.model.norms import LayerNorm
-from clearhead.model.transformer import EncoderDecoder, build
+from clearhead.model.transformer import EncoderDecoder
 
-SOURCES = [[5, 6, 7], [9], [], [4, 8, 10, 11, 5, 7], [6, 6]]
-SIZE = 40
+from .conftest import SIZE, SOURCES, model
+
 MODELS: list[dict[str, Any]] = [
     {},
     {"tie": "none", "logit_scale": 0.3, "activation": "swiglu", "norm": "rms", "pre_norm": True},
@@ -26,14 +26,6 @@ MODELS: list[dict[str, Any]] = [
     {"topology": "decoder-only", "positions": "rotary", "n_kv_heads": 1, "bias": False},
     {"topology": "decoder-only", "positions": "relative"},
 ]
-
-
-def model(topology: str = "encoder-decoder", **settings: Any) -> tuple[nn.Module, ModelConfig]:
-    torch.manual_seed(0)
-    shape = {"d_model": 32, "n_heads": 2, "d_ff": 64, "n_decoder_layers": 2, "max_len": 24}
-    shape |= {"n_encoder_layers": int(topology != "decoder-only"), "src_vocab_size": SIZE, "tgt_vocab_size": SIZE}
-    config = ModelConfig(topology=topology, **{**shape, **settings})  # type: ignore[arg-type]
-    return build(config).eval(), config
 
 
 def steps(net: nn.Module, config: ModelConfig, precision: str) -> list[np.ndarray[Any, Any]]:

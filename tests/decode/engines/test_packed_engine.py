@@ -1,13 +1,11 @@
 """Packed weights change an answer a little, and neighbours in the batch don't change it at all."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from clearhead.config import DecodeConfig, ModelConfig, SpecialTokens
+from clearhead.config import DecodeConfig, SpecialTokens
 from clearhead.decode.engines import packed_engine
 from clearhead.decode.engines.packed_engine import PRODUCTS, Int8Product, packed
 from clearhead.decode.model_handle import as_handle
@@ -15,19 +13,11 @@ from clearhead.decode.registry import choose_engine, open_engine
 from clearhead.decode.session import Session
 from clearhead.errors import ConfigError
 from clearhead.model.linear import Linear
-from clearhead.model.transformer import Decoder, build
+from clearhead.model.transformer import Decoder
 
-SOURCES = [[5, 6, 7], [9], [], [4, 8, 10, 11, 5, 7], [6, 6]]
-SIZE = 40
+from .conftest import SOURCES, model
+
 in_every_precision = pytest.mark.parametrize("precision", ["bf16", "int8"])
-
-
-def model(topology: str = "encoder-decoder", **settings: Any) -> tuple[nn.Module, ModelConfig]:
-    torch.manual_seed(0)
-    shape = {"d_model": 32, "n_heads": 2, "d_ff": 64, "n_decoder_layers": 2, "max_len": 24}
-    shape |= {"n_encoder_layers": int(topology != "decoder-only"), "src_vocab_size": SIZE, "tgt_vocab_size": SIZE}
-    config = ModelConfig(topology=topology, **{**shape, **settings})  # type: ignore[arg-type]
-    return build(config).eval(), config
 
 
 @in_every_precision

@@ -26,7 +26,7 @@ def texts(tab: Any, selector: str) -> list[str]:
 
 
 def probabilities(explanation: Explanation, data: dict[str, Any]) -> Any:
-    """What the model thought of everything that it answered, as the trace recorded it."""
+    """The probability of each part of the answer, from the trace."""
     trace, begins = explanation.trace, data["tokens"]["begins"]
     if explanation.labels:
         return trace["head"].output[0].softmax(-1).sort(descending=True).values
