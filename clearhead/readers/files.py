@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from ..errors import DataError
+from ..folder.archive import display_name
 
 _BLOCK = 1 << 20
 _MOST_COPIED = 64 << 30  # maximum bytes copied from a pipe, standard input or a device
@@ -29,8 +30,8 @@ class Input:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.name = "standard input" if str(path) == STDIN else str(path)
-        self._path = None if str(path) == STDIN else Path(path)
+        self.name = "standard input" if str(path) == STDIN else display_name(path)
+        self.path = None if str(path) == STDIN else Path(path)
         self._copy: IO[bytes] | None = None
 
     @contextmanager
@@ -61,18 +62,18 @@ class Input:
             self._copy = None
 
     def _is_stream(self) -> bool:
-        return self._path is None or _is_stream(self._path)
+        return self.path is None or _is_stream(self.path)
 
     def _opened(self) -> io.BufferedReader:
         if self._copy is None:
-            assert self._path is not None
-            return self._path.open("rb")
+            assert self.path is not None
+            return self.path.open("rb")
         file = os.fdopen(os.dup(self._copy.fileno()), "rb")
         file.seek(0)
         return file
 
     def _copied(self) -> IO[bytes]:
-        if self._path is None and not sys.stdin:  # Python sets it to None if it's closed
+        if self.path is None and not sys.stdin:  # Python sets it to None if it's closed
             raise DataError(
                 "standard input is closed", expected="text on it", fix="name a file instead of -", name=STDIN
             )
@@ -81,10 +82,10 @@ class Input:
         except OSError as error:
             raise self._no_room(error.strerror) from error
         try:
-            if self._path is None:
+            if self.path is None:
                 self._fill(copy, sys.stdin.buffer)
             else:
-                with self._path.open("rb") as pipe:
+                with self.path.open("rb") as pipe:
                     self._fill(copy, pipe)
             copy.flush()
         except BaseException as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from ..folder.archive import unpacked
 from .files import Input
 
 SOURCE, TARGET = "source", "target"  # keys of a pair
@@ -42,13 +43,14 @@ def as_paths(data: Any) -> list[str | Path | Input]:
     """Convert data to paths, or to one `Rows` with the examples, for a reader.
 
     Args:
-        data: a path; several paths; a list of (source, target) pairs or of dicts; a pandas, polars or Arrow table.
+        data: a path; several paths; a list of (source, target) pairs or of dicts; a pandas, polars or Arrow table. A
+            zip archive is read as the folder in it.
 
     Raises:
         DataError: the data has another type.
     """
     if isinstance(data, str | Path | Input):
-        return [data]
+        return [_folder_of(data)]
     if table := _table(data):
         names, rows = table
         return [Rows(f"{type(data).__name__} of {len(data):,} rows", (dict(zip(names, row)) for row in rows))]
@@ -57,12 +59,17 @@ def as_paths(data: Any) -> list[str | Path | Input]:
         raise _not_data(f"the data is of type {type(data).__name__}", data)
     items = list(items)
     if all(isinstance(it, str | Path | Input) for it in items):
-        return items
+        return list(map(_folder_of, items))
     if all(isinstance(it, Mapping) for it in items):
         return [Rows(f"list of {len(items):,} dicts", items)]
     pairs = [_pair(place, it) for place, it in enumerate(items)]
     _expect_both_sides(pairs)
     return [Rows(f"list of {len(items):,} pairs", pairs, pairs=True)]
+
+
+def _folder_of(path: str | Path | Input) -> str | Path | Input:
+    """Return the folder in a zip archive, and everything else unchanged."""
+    return unpacked(path) if str(path).lower().endswith(".zip") and not isinstance(path, Input) else path
 
 
 def _table(data: Any) -> tuple[list[str], Iterable[Sequence[Any]]] | None:

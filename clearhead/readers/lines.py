@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from ..errors import DataError
+from ..folder.archive import display_name
 from .files import Input
 
 HEAD_LINES = 200  # number of lines used to detect the format of a file
@@ -106,6 +107,7 @@ def undecodable(line: bytes) -> str:
 
 def shown(text: str, width: int = 80) -> str:
     """Format a text for a message: quoted, clipped, with unprintable characters escaped."""
+    text = display_name(text)
     clipped = text if len(text) <= width else text[: width - 1] + "…"
     return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in clipped) + '"'
 

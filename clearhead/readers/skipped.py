@@ -3,10 +3,20 @@
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
+from ..errors import DataError
 from .lines import shown
 
 _EXAMPLES = 3  # unused lines shown for each reason
 UNREADABLE = "that can't be read"  # the reason for images and audio whose content isn't what their name says
+
+
+def none_readable(what: str, count: int) -> DataError:
+    """Return the error for data in which no file can be read. `what` is their plural."""
+    return DataError(
+        f"no {what} are left to train on: none of the {count:,} can be read",
+        expected=f"{what} whose content is what their names say",
+        value=count,
+    )
 
 
 @dataclass(frozen=True)

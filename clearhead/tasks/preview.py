@@ -40,9 +40,10 @@ def preview(config: Config) -> Iterator[str]:
         config = config.assign(task.from_data(corpus, config), "data")  # raises the same errors as in training
         if task.has_labels:
             yield _labels(corpus, task.units.examples)
+        unread = set[str]()
         if config.data.modality != "text":
-            yield from media_preview(corpus, config)
-        yield from _examples(task, corpus)
+            unread = yield from media_preview(corpus, config)
+        yield from _examples(task, corpus, unread)
     for name, paths in (("validation", data.valid), ("test", data.test)):
         if paths:
             yield f"{name}: {task.form.read(paths, data).report}"
@@ -57,8 +58,9 @@ def _labels(corpus: Divided, what: str) -> str:
     return f"{len(counts):,} labels to train on, with their numbers of {what}\n" + "\n".join(rows) + more
 
 
-def _examples(task: type[Task], corpus: Any) -> Iterator[str]:
-    first = islice((it for chunk in corpus.chunks() for it in task.form.preview(chunk)), _EXAMPLES)
+def _examples(task: type[Task], corpus: Any, unread: set[str]) -> Iterator[str]:
+    examples = (it for chunk in corpus.chunks() for it in task.form.preview(chunk))
+    first = islice((it for it in examples if unread.isdisjoint(it.values())), _EXAMPLES)
     for number, parts in enumerate(first, 1):
         width = max(map(len, parts))
         yield "\n".join(

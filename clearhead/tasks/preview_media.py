@@ -1,38 +1,47 @@
 """Preview the sizes of images and audio, and how a model would read them."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from ..config import Config
 from ..errors import DataError
 from ..readers.media.audio import probe_audio, read_audio
 from ..readers.media.images import probe_image, read_image
-from ..readers.skipped import UNREADABLE, Report
+from ..readers.skipped import UNREADABLE, Report, none_readable
 
 _READ = 1_000  # files read for a preview
 
 
-def media_preview(corpus: Any, config: Config) -> Iterator[str]:
+def media_preview(corpus: Any, config: Config) -> Generator[str, None, set[str]]:
     """Yield the sizes of some files, those that can't be read, and what the model would make of them.
+
+    Returns the names of those that can't be read.
 
     Args:
         corpus: the files, those held out included.
         config: the settings, with those that depend on the data.
+
+    Raises:
+        DataError: none of the files can be read.
     """
     source = corpus.source
     rows, total = _spread(source), source.report.used
     is_image, what = config.data.modality == "image", source.roles.plural[0]
-    sizes, unread = list[Any](), Report((), item="file", width=source.report.width)
+    sizes, unread, names = list[Any](), Report((), item="file", width=source.report.width), set[str]()
     for number, name in rows:
         try:
             sizes.append(_read_image(name, config) if is_image else _read_audio(name, config))
         except DataError as error:
             unread.skip(number, f"{what} {UNREADABLE}", error.what)
+            names.add(name)
     if sizes:
         some = f"{len(rows):,} of {total:,} {what} read" if len(rows) < total else f"{what} read"
         yield f"{some}: {_image_sizes(sizes) if is_image else _audio_sizes(sizes)}\n  {_read_as(config)}"
     if unread.skipped:
         yield "\n".join(unread.skipped_rows("found"))
+    if len(names) == total:
+        raise none_readable(what, total)
+    return names
 
 
 def _spread(source: Any) -> list[tuple[int, str]]:

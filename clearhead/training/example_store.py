@@ -12,7 +12,7 @@ from ..data.forms import Divided
 from ..data.store import Store, StoreWriter, new_store
 from ..errors import DataError
 from ..folder.atomic import writing
-from ..readers.skipped import UNREADABLE, Report
+from ..readers.skipped import UNREADABLE, Report, none_readable
 from ..tasks.base import Task
 
 Say = Callable[[str], None]
@@ -87,12 +87,11 @@ class Shelf:
 
 
 def _nothing_left(corpus: Divided, task: Task, reason: str) -> DataError:
-    none, what, count = "are left to train on", task.units.examples, len(corpus)
+    what, count = task.units.examples, len(corpus)
     if reason == UNREADABLE:
-        why, expected = f"none of the {count:,} can be read", f"{what} whose content is what their names say"
-    else:
-        why, expected = f"all {count:,} are {reason}", "shorter ones, or a larger limit"
-    return DataError(f"no {what} {none}: {why}", expected=expected, value=count)
+        return none_readable(what, count)
+    why = f"no {what} are left to train on: all {count:,} are {reason}"
+    return DataError(why, expected="shorter ones, or a larger limit", value=count)
 
 
 def _write(writer: StoreWriter, corpus: Divided, task: Task) -> tuple[int, list[str], str]:

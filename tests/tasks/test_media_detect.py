@@ -89,3 +89,16 @@ def test_a_preview_of_recordings(tmp_path: Path) -> None:
     shown = "\n".join(preview(Config().override({"data.train": [str(path)], "data.split": 0.0})))
     for part in ("task: transcribe", "0.10 to 0.10 seconds", "8,000 samples per second", "3.wav can't be read"):
         assert part in shown
+
+
+def test_a_preview_shows_no_example_that_cannot_be_read_and_fails_without_any(tmp_path: Path) -> None:
+    path = recordings(tmp_path, [f"{n} is said" for n in range(4)])
+    soundfile.write(tmp_path / "0.wav", np.full(800, np.nan), 8000, subtype="FLOAT")
+    shown = list(preview(Config().override({"data.train": [str(path)]})))
+    examples = [it for it in shown if it.startswith("example")]
+    assert [n for it in examples for n in range(4) if f"{n} is said" in it] == [1, 2, 3]
+    for n in range(1, 4):
+        (tmp_path / f"{n}.wav").write_bytes(b"no recording")
+    with pytest.raises(DataError) as caught:
+        list(preview(Config().override({"data.train": [str(path)]})))
+    assert caught.value.value == 4

@@ -5,6 +5,7 @@ import lzma
 import math
 import re
 import struct
+import sys
 import zlib
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from ...errors import DataError
 _IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 _IDX_NAME = re.compile(r"[-.]idx\d?(-u?byte)?$")  # train-images-idx3-ubyte, train-images.idx3-ubyte, images.idx
+_READING = (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error)  # errors that say what is wrong
 _MOST = 1 << 33  # bytes of an idx file in memory
 
 
@@ -50,9 +52,12 @@ def read_array(path: str | Path) -> NDArray[Any]:
         return _read(str(path), status.st_mtime_ns, status.st_size)
     except FileNotFoundError as error:
         raise DataError(f"{path} doesn't exist", expected="an idx or npy file", name=str(path)) from error
-    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # NumPy parses the header as Python, which fails in many ways
+        why = error if isinstance(error, _READING) else "its header is damaged"
         raise DataError(
-            f"{path} can't be read as an array: {error}", expected="an idx or npy file", name=str(path)
+            f"{path} can't be read as an array: {why}", expected="an idx or npy file", name=str(path)
         ) from error
 
 
@@ -79,6 +84,7 @@ def _read(path: str, _changed: int, _size: int) -> NDArray[Any]:
     """Read a file once, as long as it doesn't change."""
     if path.endswith(".npy"):
         mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        _expect_unicode(mapped)
         return mapped
     with _OPENERS.get(Path(path).suffix, open)(path, "rb") as file:
         start = file.read(4)
@@ -93,3 +99,11 @@ def _read(path: str, _changed: int, _size: int) -> NDArray[Any]:
         raise ValueError("it doesn't have the size that its header says")
     found: NDArray[Any] = np.frombuffer(content, dtype).reshape(shape)
     return found
+
+
+def _expect_unicode(array: NDArray[Any]) -> None:
+    """Raise a ValueError if texts have code points that no character has; Python can't make strings of them."""
+    if array.dtype.kind == "U":
+        points = np.frombuffer(array.tobytes(), np.dtype("u4").newbyteorder(array.dtype.byteorder))
+        if (points > sys.maxunicode).any() or ((points >= 0xD800) & (points <= 0xDFFF)).any():
+            raise ValueError("its texts aren't Unicode")

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConfigError, DataError
+from ...folder.archive import display_name
 from .media_files import expect_file
 
 _LOUDEST = 32767  # -32768 marks padding
 _RATES = range(1_000, 1_000_001)  # samples per second; other rates are those of damaged files
+_CANCELLED = 0.02  # share of the power of independent channels below which they cancel each other
 _BLOCK = 1 << 16  # samples per channel read at once, so that a file with many channels needs little memory
 _FORMATS = "WAV, FLAC, OGG or MP3"
 _ARRAY = "(samples, rate): an array (N,) or (N, channels), int16 or float from -1 to 1, and samples per second"
@@ -59,12 +61,10 @@ def read_audio(source: Any, sample_rate: int, most: int | None = None) -> tuple[
     info, name = probe_audio(source), _name(source)
     length = -(-info.n_samples * sample_rate // info.sample_rate)
     wanted = info.n_samples if most is None or length <= most else -(-most * info.sample_rate // sample_rate)
-    mono = _mono(source, wanted)
+    mono = _mono(source, wanted, name)
     is_complete = len(mono) == wanted  # a file may end before its header says
     if not len(mono):
         raise DataError(f"{name} has no samples", expected="an audio file with samples", name=name)
-    if not np.isfinite(mono).all():
-        raise DataError(f"{name} is damaged: it has samples that aren't numbers", expected="finite samples", name=name)
     if info.sample_rate != sample_rate:
         mono = _resampled(mono, info.sample_rate, sample_rate)
     whole = as_int16(mono) if most is None else as_int16(mono)[:most]
@@ -93,21 +93,41 @@ def checked_samples(source: tuple[Any, ...], name: str = "the tuple") -> tuple[N
     return samples, int(rate)
 
 
-def _mono(source: Any, wanted: int) -> NDArray[np.float32]:
+def _mono(source: Any, wanted: int, name: str) -> NDArray[np.float32]:
     """Return the mean of all channels in the first samples, from -1 to 1. -> (N,)"""
+    means, power, n_channels = [np.empty(0, np.float32)], 0.0, 1
+    for block in _blocks(source, wanted):
+        if not np.isfinite(block).all():
+            raise DataError(
+                f"{name} is damaged: it has samples that aren't numbers", expected="finite samples", name=name
+            )
+        means.append(block.mean(1).astype(np.float32, copy=False))
+        n_channels = block.shape[1]
+        power += float(np.square(block, dtype=np.float64).sum()) / n_channels
+    mono = np.concatenate(means)
+    # Independent channels keep 1 / n of their power in the mean, and so does a single one among silent ones.
+    if float(np.square(mono, dtype=np.float64).sum()) < _CANCELLED / n_channels * power:
+        raise DataError(
+            f"the channels of {name} cancel each other, so their mean is nearly silent",
+            expected="channels in phase, or one channel",
+            fix="keep one channel, for example with: sox in.wav out.wav remix 1",
+            name=name,
+        )
+    return mono
+
+
+def _blocks(source: Any, wanted: int) -> Iterator[NDArray[Any]]:
+    """Yield the first samples of a recording, from -1 to 1. -> each (N, channels)"""
     if isinstance(source, tuple):
         samples = checked_samples(source)[0][:wanted]
-        return _averaged(samples if samples.dtype != np.int16 else samples.astype(np.float32) / np.float32(32768))
-    blocks, missing = [np.empty(0, np.float32)], wanted
+        samples = samples if samples.dtype != np.int16 else samples.astype(np.float32) / np.float32(32768)
+        yield samples[:, None] if samples.ndim == 1 else samples
+        return
+    missing = wanted
     with _opened(source) as file:
         while missing > 0 and len(block := file.read(min(missing, _BLOCK))):
-            blocks.append(_averaged(block))
+            yield block
             missing -= len(block)
-    return np.concatenate(blocks)
-
-
-def _averaged(samples: NDArray[Any]) -> NDArray[np.float32]:
-    return (samples if samples.ndim == 1 else samples.mean(1)).astype(np.float32, copy=False)
 
 
 def _resampled(samples: NDArray[np.float32], before: int, after: int) -> NDArray[np.float32]:
@@ -158,14 +178,14 @@ def _opened(source: Any) -> Iterator[_WaveFile | _SoundFile]:
     if not isinstance(source, str | Path):
         what = f"a value of type {type(source).__name__} isn't audio"
         raise DataError(what, expected=f"a path, or {_ARRAY}", value=source)
-    name, library = str(source), _soundfile()
-    expect_file(name, "an audio file")
+    name, library = _name(source), _soundfile()
+    expect_file(str(source), "an audio file")
     if library is None:
-        with _plain_wave(name) as plain:
+        with _plain_wave(str(source), name) as plain:
             yield _checked(_WaveFile(plain), name)
         return
     try:
-        with library.SoundFile(name) as file:
+        with library.SoundFile(str(source)) as file:
             yield _checked(_SoundFile(file), name)
     except DataError:
         raise
@@ -190,11 +210,11 @@ def _soundfile() -> Any:
     return soundfile
 
 
-def _plain_wave(name: str) -> wave.Wave_read:
+def _plain_wave(path: str, name: str) -> wave.Wave_read:
     """Open a 16-bit WAV file without soundfile. All other files need it, and broken ones can't be told from them."""
     why = "it isn't a plain WAV file"
     try:
-        file = wave.open(name, "rb")  # noqa: SIM115 - the caller closes it
+        file = wave.open(path, "rb")  # noqa: SIM115 - the caller closes it
         if file.getsampwidth() == 2:
             return file
         why = f"it has {8 * file.getsampwidth()}-bit samples"
@@ -213,4 +233,4 @@ def _expect_rate(rate: int, name: str) -> None:
 
 
 def _name(source: Any) -> str:
-    return str(source) if isinstance(source, str | Path) else "the recording"
+    return display_name(source) if isinstance(source, str | Path) else "the recording"

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConfigError, DataError
+from ...folder.archive import display_name
 from .array_files import read_item, split_item
 from .media_files import expect_file
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # whatever the name says; others may run programs
 MOST_PIXELS = 100_000_000  # of an image; more may be a decompression bomb
 _SIDEWAYS = (5, 6, 7, 8)  # orientations in EXIF data that exchange height and width
+_16_BITS = ("PNG", "PPM")  # formats whose integers have at most 16 bits, though Pillow may keep them in 32
 _ORIENTATION = 0x0112  # the key of the orientation
 _ARRAY = "8-bit pixels, as a uint8 array of shape (H, W), (H, W, 1), (H, W, 3) or (H, W, 4)"
 
@@ -120,7 +122,7 @@ def _open(source: Any, name: str) -> "Image":
             value=source,
         )
     module = _pillow()
-    expect_file(name, "an image file")
+    expect_file(str(source), "an image file")
     _silence(module.DecompressionBombWarning)
     try:
         image: Image = module.open(source, formats=_FORMATS)
@@ -152,10 +154,11 @@ def _plain(image: "Image") -> "Image":
     """Return an image turned upright, with 8 bits a channel, on white."""
     from PIL import ImageOps
 
-    module = _pillow()
+    module, has_16_bits = _pillow(), image.mode.startswith("I;16") or image.format in _16_BITS
     image = ImageOps.exif_transpose(image)
-    if image.mode == "F":
-        raise ValueError("its pixels are floating-point numbers, whose range is unknown")
+    if image.mode == "F" or (image.mode.startswith("I") and not has_16_bits):
+        kind = "floating-point" if image.mode == "F" else "32-bit"
+        raise ValueError(f"its pixels are {kind} numbers, whose range is unknown; convert them to 8 bits")
     if image.mode.startswith("I"):  # 16 bits, which `convert` would clip at 255
         values = np.asarray(image).astype(np.int64).clip(0, 65535)
         return module.fromarray(((values + 128) // 257).astype(np.uint8))
@@ -197,7 +200,7 @@ def _too_large(name: str) -> DataError:
 
 
 def _name(source: Any) -> str:
-    return str(source) if isinstance(source, str | Path) else "the image"
+    return display_name(source) if isinstance(source, str | Path) else "the image"
 
 
 def _pillow() -> Any:

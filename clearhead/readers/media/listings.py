@@ -10,6 +10,7 @@ import numpy as np
 
 from ...config import DataConfig
 from ...errors import DataError
+from ...folder.archive import display_name
 from ..column_roles import Roles
 from ..columns import Sample
 from ..files import STDIN, Input, broken_links, tree
@@ -71,11 +72,11 @@ def class_folders(folder: Path, roles: Roles, modality: str, expected: str) -> L
     entries = sorted(it for it in folder.iterdir() if not it.name.startswith("."))
     labels, plural = [it for it in entries if it.is_dir()], PLURAL[modality]
     if not labels:
-        raise DataError(
-            f"{folder} has no folders in it, so its {plural} have no labels", expected=expected, name=str(folder)
-        )
+        name = display_name(folder)
+        what = f"{name} has no folders in it, so its {plural} have no labels"
+        raise DataError(what, expected=expected, name=name)
     _expect_labels(folder, [it.name for it in labels], expected)
-    report = Report((str(folder),), f"{plural} in a folder for each {roles.target}", unit="files", item="file")
+    report = Report((display_name(folder),), f"{plural} in a folder for each {roles.target}", unit="files", item="file")
     rows, empty = list[Pair](), list[str]()
     for label in labels:
         files = _files(label)
@@ -111,7 +112,7 @@ def _files(label: Path) -> list[str]:
     """Return all files below a folder, and links to files that don't exist, which are then reported."""
     links = list(map(str, broken_links(label)))  # raises an error if a folder can't be read
     try:
-        return [*(file.name for file in tree(label)), *links]
+        return [*(str(file.path) for file in tree(label)), *links]
     except DataError:  # there are no files
         return links
 
@@ -187,7 +188,7 @@ class Manifest:
         self.columns = tuple(sample.names) if sample else ()
         self.pairs = PairSource(path, _with_columns(sample, data, roles, modality), roles)
         in_memory = isinstance(path, Rows) or str(path) == STDIN
-        self.folder = Path() if in_memory else Path(path.name if isinstance(path, Input) else path).parent
+        self.folder = Path() if in_memory else Path((path.path or "") if isinstance(path, Input) else path).parent
 
     def __iter__(self) -> Iterator[Pair]:
         for number, name, target in self.pairs:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...errors import DataError
+from ...folder.archive import display_name
 from .array_files import is_array_file, read_item, split_item
 
 Modality = Literal["text", "image", "audio"]
@@ -66,7 +67,8 @@ def expect_file(name: str, expected: str) -> None:
     except (OSError, ValueError) as error:  # a name that's too long, or has a NUL character
         fault = f"can't be read: {getattr(error, 'strerror', None) or error}"
     if fault:
-        raise DataError(f"{name} {fault}", expected=expected, name=name)
+        shown = display_name(name)
+        raise DataError(f"{shown} {fault}", expected=expected, name=shown)
 
 
 def content_digest(name: str) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from ...config import DataConfig
 from ...errors import DataError
+from ...folder.archive import display_name
 from ..column_roles import Roles
 from ..files import STDIN, Input
 from ..in_memory import as_paths
@@ -153,8 +154,8 @@ class MediaSource:
         if self.roles.labels:
             return class_folders(folder, self.roles, self.modality, self._expected)
         raise DataError(
-            f"{folder} is a folder without a table of {self.roles.plural[1]}",
+            f"{display_name(folder)} is a folder without a table of {self.roles.plural[1]}",
             expected=self._expected,
             fix=f"name the table, or save it in the folder as {MANIFESTS[0]}",
-            name=str(folder),
+            name=display_name(folder),
         )

@@ -69,6 +69,30 @@ def test_floats_beyond_1_are_clipped_and_what_is_no_number_is_damage(tmp_path: P
         assert fails(str(tmp_path / "b.wav")).name == str(tmp_path / "b.wav")
 
 
+@pytest.mark.parametrize("tail", [0.0, 0.003])
+def test_channels_that_cancel_each_other_are_not_silence(tmp_path: Path, tone, write_wave, tail: float) -> None:
+    left = tone(440)
+    path = write_wave(tmp_path / "a.wav", np.stack([left, -left + tail], 1))
+    for source in (str(path), (np.stack([left, -left + tail], 1), 8000)):
+        with pytest.raises(DataError) as caught:
+            read_audio(source, 8000)
+        assert caught.value.fix and caught.value.expected
+
+
+def test_one_channel_among_silent_ones_and_silence_can_be_read(tone) -> None:
+    left = tone(440)
+    alone = np.stack([left, *[0 * left] * 31], 1)
+    np.testing.assert_allclose(read_audio((alone, 8000), 8000)[0] / 32768, left / 32, atol=1e-4)
+    assert not read_audio((np.zeros((800, 2)), 8000), 8000)[0].any()
+
+
+@pytest.mark.filterwarnings("error")
+def test_damaged_samples_leave_no_warning_of_numpy(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.wav", np.array([[0.1, np.inf], [0.2, -np.inf], [np.nan, 0]]), 8000, subtype="FLOAT")
+    with pytest.raises(DataError):
+        read_audio(str(tmp_path / "a.wav"), 8000)
+
+
 def test_only_the_beginning_of_a_long_recording_is_read(tmp_path: Path, tone, write_wave) -> None:
     path = str(write_wave(tmp_path / "a.wav", tone(440, 1.0)))
     whole, none = read_audio(path, 8000)

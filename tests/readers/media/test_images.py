@@ -144,6 +144,21 @@ def test_floating_point_pixels_have_no_known_range(tmp_path: Path) -> None:
     fails(str(tmp_path / "a.tiff"))
 
 
+def test_32_bit_pixels_have_no_known_range(tmp_path: Path) -> None:
+    for name, most in (("a.tif", 255), ("b.tif", 1 << 24)):
+        Image.fromarray(np.linspace(0, most, 16, dtype=np.int32).reshape(4, 4)).save(tmp_path / name)
+        with pytest.raises(DataError) as caught:
+            read_image(str(tmp_path / name), 4, 1)
+        assert "32-bit" in caught.value.what
+
+
+def test_16_bits_have_a_known_range_in_every_format(tmp_path: Path) -> None:
+    values = np.linspace(0, 65535, 16).astype(np.uint16).reshape(4, 4)
+    for name in ("a.png", "a.tif", "a.pgm"):
+        Image.fromarray(values).save(tmp_path / name)
+        np.testing.assert_array_equal(read_image(str(tmp_path / name), 4, 1)[0], (values.astype(int) + 128) // 257)
+
+
 def test_arrays(tmp_path: Path) -> None:
     grey = np.arange(16, dtype=np.uint8).reshape(4, 4)
     for array in (grey, grey[:, :, None], np.stack([grey] * 3, -1)):

@@ -12,6 +12,7 @@ import pytest
 from clearhead.config import DataConfig
 from clearhead.data.media_forms import IMAGES, RECORDINGS, TRANSCRIPTS, MediaForm
 from clearhead.errors import DataError
+from clearhead.readers.media.array_files import read_array
 from clearhead.readers.media.media_files import expect_file
 from clearhead.readers.media.media_source import MediaSource
 
@@ -226,6 +227,20 @@ def test_npy_files(tmp_path: Path, image) -> None:
 # --- digests
 
 
+def test_a_damaged_header_of_an_npy_file_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, np.array(["cat", "dog"]))
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        for byte in (0x00, 0x28, 0x7B, 0xFF):
+            path.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1 :])
+            try:
+                labels = read_array(path)
+                assert [*map(str, labels.reshape(-1).tolist())] or not labels.size
+            except DataError as error:
+                assert error.name == str(path)
+
+
 def test_copies_have_one_key_and_a_changed_file_another_digest(tmp_path: Path, image) -> None:
     first = image("cat/1.png", 1)
     image("dog/1.png", 2)
@@ -256,3 +271,15 @@ def test_recordings_of_another_kind_are_counted(tmp_path: Path, write_wave, tone
     image("b/cover.png")
     with source(tmp_path, roles=RECORDINGS, modality="audio") as found:
         assert len(list(found)) == 2 and [Path(it.text).name for it in found.report.examples] == ["cover.png"]
+
+
+def test_a_zip_archive_is_read_as_the_folder_in_it(tmp_path: Path, image) -> None:
+    for name in ("animals/cat/1.png", "animals/cat/2.png", "animals/dog/1.png"):
+        image(name, 3 + len(name))
+    whole = source(tmp_path / "animals")
+    archive = shutil.make_archive(str(tmp_path / "animals"), "zip", tmp_path, "animals")
+    zipped = source(archive)
+    assert [(number, Path(name).name, label) for number, name, label in zipped] == [
+        (number, Path(name).name, label) for number, name, label in whole
+    ]
+    assert zipped.digest() == whole.digest() and zipped.report.paths == (f"{archive}/animals",)
