@@ -1,4 +1,4 @@
-"""Compare a served model with the same engine fed from a file, at 64 clients.
+"""Compare a served model with the same engine fed from a file, at 64 clients, and measure 1, 4 and 16 clients.
 
 python benchmarks/serving.py models/en-fr --text val.tsv
 
@@ -19,6 +19,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+FEW, PER_CLIENT = (1, 4, 16), 300  # clients, and the most sentences of each
 FILE = """
 import json, sys, time
 import clearhead
@@ -59,6 +60,12 @@ async def ask_all(port: int, texts: list[str], clients: int) -> tuple[list[str],
 
     await asyncio.gather(*(client() for _ in range(clients)))
     return answers, took
+
+
+def percentiles(seconds: list[float]) -> str:
+    """Return the median and the 99th percentile in words."""
+    took = sorted(seconds)
+    return f"median {1000 * took[len(took) // 2]:.1f} ms, 99th percentile {1000 * took[int(0.99 * len(took))]:.1f} ms"
 
 
 class Server:
@@ -111,9 +118,12 @@ def main() -> None:
         rate, busy = (statistics.median(len(texts) / it[n] for it in turns) for n in (0, 1))
         print(f"{name:8} {rate:8.1f} sentences a second, {busy:8.1f} per processor second")
     clock, processor = (statistics.median(f[n] / s[n] for f, s in zip(filed, served)) for n in (0, 1))
-    took = sorted(served[-1][3])
     print(f"served / file: {clock:.2f} by the clock, {processor:.2f} by processor time; {same:.2%} equal answers")
-    print(f"median {1000 * took[len(took) // 2]:.0f} ms, 99th percentile {1000 * took[int(0.99 * len(took))]:.0f} ms")
+    print(percentiles(served[-1][3]))
+    for clients in FEW:
+        turns = [server.turn(texts[: PER_CLIENT * clients], clients) for _ in range(given.turns)]
+        rate = statistics.median(len(it[2]) / it[0] for it in turns)
+        print(f"{clients:2} keep-alive clients: {rate:6.1f} requests a second, {percentiles(turns[-1][3])}")
     for process in (server.process, reader):
         process.terminate()
         process.wait()

@@ -119,6 +119,9 @@ class Guards:
         if origin and request.scope["method"] not in _SAFE and not self.access.accepts_origin(origin, host):
             what = f"scripts of {origin!r} may not use this server"
             raise RequestError(403, what, fix="start it with --cors ORIGIN to allow them", name="origin", value=origin)
+        if (coding := headers.get("content-encoding", "").strip().lower()) not in ("", "identity"):
+            what, accepted = f"a body with content encoding {coding!r} can't be read", {"Accept-Encoding": "identity"}
+            raise RequestError(415, what, expected="no compression", name="content-encoding", headers=accepted)
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > self.limits.body:
             raise _too_large(self.limits.body)

@@ -8,6 +8,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -20,6 +21,8 @@ from .routes import completions, libretranslate, openai_models, page_routes, tas
 from .routes.open_api import open_api
 from .served_models import ModelShelf
 from .server_metrics import CONTENT_TYPE, ServerMetrics
+
+_COMPRESSED = 1_000  # bytes of a response from which compression is worth its time
 
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 
@@ -35,10 +38,16 @@ def make_site(shelf: ModelShelf, access: Access, lifespan: Lifespan, *, log_text
     """
     metrics = ServerMetrics()
     metrics.watch(lambda: shelf.models)
-    middleware = [Middleware(Guards, access, shelf.limits, metrics, log_texts=log_texts)]
-    if access.origins:
-        cors = Middleware(CORSMiddleware, allow_origins=list(access.origins), allow_methods=["*"], allow_headers=["*"])
-        middleware.append(cors)
+    middleware = [
+        Middleware(GZipMiddleware, minimum_size=_COMPRESSED, compresslevel=6),  # not the events of a stream
+        Middleware(Guards, access, shelf.limits, metrics, log_texts=log_texts),
+    ]
+    if access.origins:  # outermost, because a preflight has no key, and scripts may read errors, too
+        origins, shown = list(access.origins), ["X-Request-ID", "Retry-After"]
+        cors = Middleware(
+            CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"], expose_headers=shown
+        )
+        middleware.insert(0, cors)
     app = Starlette(
         routes=_routes(metrics),
         middleware=middleware,

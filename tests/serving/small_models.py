@@ -28,6 +28,7 @@ AUDIO = {
 }  # fmt: skip
 KINDS: dict[str, dict[str, Any]] = {
     "generate": {"train.task": "generate"},
+    "sample": {"train.task": "generate", "decode.sample": True},
     "classify": {"train.task": "classify", "data.labels": ("cold", "warm")},
     "see": {"train.task": "classify", "data.labels": ("lies", "stands"), **IMAGE},
     "transcribe": {"train.task": "transcribe", "data.joint": True, "decode.max_extra": 4, **AUDIO},

@@ -24,7 +24,7 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def served(serve, model_folder: Path, answer_folder: Path, tmp_path_factory):
-    kinds = {kind: make(tmp_path_factory.mktemp(kind), kind) for kind in ("generate", "see")}
+    kinds = {kind: make(tmp_path_factory.mktemp(kind), kind) for kind in ("sample", "see")}
     with serve(f"en-fr={model_folder}", f"a={answer_folder}", *(f"{k}={it}" for k, it in kinds.items())) as served:
         yield served
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import gzip
 import http.client
 import json
 import re
@@ -15,6 +16,7 @@ import pytest
 
 from clearhead.serving.guards import Access, Guards
 from clearhead.serving.limits import Limits
+from clearhead.serving.server import Address
 from clearhead.serving.server_metrics import ServerMetrics
 
 KEY = {"Authorization": "Bearer secret"}
@@ -78,6 +80,39 @@ def test_scripts_of_other_websites_are_rejected_unless_allowed(guarded, translat
     asked = {"Origin": "https://app.example.org", "Access-Control-Request-Method": "POST"}
     assert guarded.ask("OPTIONS", "/translate", **asked).status == 200
     assert guarded.ask("OPTIONS", "/translate", **(asked | {"Origin": "https://evil.org"})).status in (400, 401)
+
+
+def test_a_script_may_ask_before_it_has_a_key_and_can_read_errors(guarded) -> None:
+    origin = "https://app.example.org"
+    asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+    preflight = guarded.ask("OPTIONS", "/v1/completions", **asked, Access_Control_Request_Headers="authorization")
+    assert preflight.status == 200 and "authorization" in preflight.headers["access-control-allow-headers"]
+    refused = guarded.post("/translate", ASK, Origin=origin)
+    assert refused.status == 401 and "X-Request-ID" in refused.headers["access-control-expose-headers"]
+    assert preflight.headers["access-control-allow-origin"] == refused.headers["access-control-allow-origin"] == origin
+    evil = guarded.post("/translate", ASK, Origin="https://evil.org", **KEY)
+    assert evil.status == 403 and "access-control-allow-origin" not in evil.headers
+
+
+def test_a_compressed_body_is_not_taken_for_text(translator) -> None:
+    body = gzip.compress(json.dumps(ASK).encode())
+    found = translator.ask("POST", "/translate", body, Content_Type="application/json", Content_Encoding="gzip")
+    assert found.status == 415 and found.headers["accept-encoding"] == "identity"
+    assert translator.post("/translate", ASK, Content_Encoding="identity").status == 200
+
+
+def test_long_text_is_compressed_for_clients_that_can_read_it_but_a_stream_is_not(translator) -> None:
+    plain, packed = (translator.ask("GET", "/", Accept_Encoding=it) for it in ("identity", "gzip"))
+    assert "content-encoding" not in plain.headers and packed.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(packed.body) == plain.body and len(packed.body) < len(plain.body) / 2
+    streamed = translator.post("/api/translate", {"text": "She sings.", "stream": True}, Accept_Encoding="gzip")
+    assert "content-encoding" not in streamed.headers and streamed.body.startswith(b"data: ")
+
+
+def test_no_part_of_an_answer_waits_for_the_client_to_acknowledge_another() -> None:
+    listening = Address(port=0).listen()
+    with listening, socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_an_id_is_kept_if_it_is_safe_and_given_otherwise(translator) -> None:

@@ -38,7 +38,7 @@ async def _sequences(request: Request, verb: str) -> Response:
     texts, prefix = _texts(model, given, "text"), given.take("prefix", str, "")
     model.limits.check_texts([prefix], "prefix")
     if given.take("stream", bool, False):
-        work = Work.of("results", {"prefix": prefix, **_streamable(given.search(model))})
+        work = Work.of("results", {"prefix": prefix, **_streamable(model, given.search(model))})
         return await event_stream(request, _events(request, model, work, _list(texts), lambda _, it: it.to_dict()))
     work = Work.of("results", {"prefix": prefix, **given.search(model)})
     return _records(texts, await answered(request, model, work, _list(texts)))
@@ -54,7 +54,7 @@ async def generate(request: Request) -> Response:
     model.limits.check_texts(_list(stop), "stop")
     ends = {"chars": chars, "stop": tuple(_list(stop))}
     if given.take("stream", bool, False):
-        work = Work.of("continuations", {**ends, **_streamable(given.search(model))})
+        work = Work.of("continuations", {**ends, **_streamable(model, given.search(model))})
         return await event_stream(
             request, _events(request, model, work, _list(texts), lambda text, it: it[0].to_dict(text))
         )
@@ -148,9 +148,10 @@ async def explain(request: Request) -> Response:
     return json_response((await answered(request, model, work, [text]))[0])
 
 
-def _streamable(search: dict[str, Any]) -> dict[str, Any]:
+def _streamable(model: ServedModel, search: dict[str, Any]) -> dict[str, Any]:
     """Return the search without beams, unless they're asked for: which answer is best is known only at the end."""
-    return {"n_best": 1, **({} if search.get("sample") else {"beam": 1}), **search}
+    samples = model.app.decode_config(**search).sample
+    return {"n_best": 1, **({} if samples else {"beam": 1}), **search}
 
 
 async def _events(

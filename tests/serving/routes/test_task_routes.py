@@ -125,7 +125,7 @@ def test_one_bad_text_fails_no_other_request(served) -> None:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return {kind: make(tmp_path_factory.mktemp(kind), kind) for kind in ("generate", "classify", "see")}
+    return {kind: make(tmp_path_factory.mktemp(kind), kind) for kind in ("generate", "sample", "classify", "see")}
 
 
 @pytest.fixture(scope="module")
@@ -135,15 +135,18 @@ def others(serve, folders):
         yield served
 
 
+GENERATE = {"model": "generate", "text": "She "}
+
+
 def test_continuations_are_the_records_of_json(others, folders) -> None:
     options = {"max_len": 5, "n_best": 2}
     several = load(folders["generate"]).continuations(["She "], **options)[0]
-    found = others.post("/api/generate", {"text": "She ", **options}).json()
+    found = others.post("/api/generate", {**GENERATE, **options}).json()
     for one, expected in zip(found, several, strict=True):
         same(one, json.loads(json.dumps(expected.to_dict("She "))))
-    assert others.post("/api/generate", {"max_len": 2}).json()["prompt"] == ""
-    assert len(others.post("/api/generate", {"text": ["a", "b"], "max_len": 1}).json()) == 2
-    stopped = others.post("/api/generate", {"text": "She ", "chars": 3, "stop": ["?!"], "beam": 1}).json()
+    assert others.post("/api/generate", {"model": "generate", "max_len": 2}).json()["prompt"] == ""
+    assert len(others.post("/api/generate", {**GENERATE, "text": ["a", "b"], "max_len": 1}).json()) == 2
+    stopped = others.post("/api/generate", {**GENERATE, "chars": 3, "stop": ["?!"], "beam": 1}).json()
     assert stopped["why"] == "chars" and len(stopped["text"]) == 3
 
 
@@ -158,13 +161,13 @@ def test_continuations_are_the_records_of_json(others, folders) -> None:
     ],
 )
 def test_a_continuation_that_cannot_be_made_is_an_error(others, body, name) -> None:
-    found = others.post("/api/generate", body)
+    found = others.post("/api/generate", GENERATE | body)
     assert found.status == 400 and found.json()["error"]["name"] == name
 
 
 def test_one_bad_text_of_several_fails_the_request_and_a_good_one_at_the_same_time_is_answered(others) -> None:
-    assert others.post("/api/generate", {"text": ["a", "\u4e2d"], "max_len": 1}).status == 400
-    assert others.post("/api/generate", {"text": "a", "max_len": 1}).status == 200
+    assert others.post("/api/generate", {**GENERATE, "text": ["a", "\u4e2d"], "max_len": 1}).status == 400
+    assert others.post("/api/generate", {**GENERATE, "text": "a", "max_len": 1}).status == 200
 
 
 def test_labels_are_the_records_of_json(others, folders) -> None:
@@ -273,14 +276,22 @@ def events(body: bytes) -> list[dict]:
     return [json.loads(it.removeprefix("data: ")) for it in body.decode().strip().split("\n\n")]
 
 
-@pytest.mark.parametrize(("path", "text"), [("translate", "I am hungry."), ("generate", "She ")])
-def test_a_stream_has_the_pieces_and_then_the_record(served, others, path, text) -> None:
-    server, options = (served, {}) if path == "translate" else (others, {"max_len": 6})
-    *pieces, last = events(server.post(f"/api/{path}", {"text": text, "stream": True, **options}).body)
+@pytest.mark.parametrize(
+    ("body", "plainly"),
+    [
+        ({"model": "en-fr", "text": "I am hungry."}, {"beam": 1}),
+        ({"model": "generate", "text": "She ", "max_len": 6}, {"beam": 1}),
+        ({"model": "generate", "text": "She ", "max_len": 6, "sample": True, "seed": 3}, {}),
+        ({"model": "sample", "text": "She ", "max_len": 6, "temperature": 0.5}, {}),
+        ({"model": "sample", "text": "She ", "max_len": 6, "sample": False}, {"beam": 1}),
+    ],
+)
+def test_a_stream_has_the_pieces_and_then_the_record_of_the_models_own_search(served, others, body, plainly) -> None:
+    server, path = (served, "/api/translate") if body["model"] == "en-fr" else (others, "/api/generate")
+    *pieces, last = events(server.post(path, body | {"stream": True}).body)
     assert "".join(it["piece"] for it in pieces) == last["record"]["text"]
     assert {it["index"] for it in (*pieces, last)} == {0}
-    plainly = server.post(f"/api/{path}", {"text": text, "beam": 1, **options}).json()
-    assert last["record"]["text"] == plainly["text"]
+    assert last["record"]["text"] == server.post(path, body | plainly).json()["text"]
 
 
 def test_a_stream_with_beams_is_an_error_since_the_best_is_known_at_the_end(served) -> None:
