@@ -11,7 +11,7 @@ from ..errors import ModelError
 from ..folder.manifest import parse_json_object, read_bytes
 from ..tokenization.source_and_target import Tokenizers
 from .families.given import Given
-from .generation import generation_files, read_generation, without_suppressed
+from .generation import generation_files, read_generation, search_settings, without_suppressed
 from .hf_tokenizer_files import tokenizer_files
 from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles, tokens_before
 from .imported import Imported, complete
@@ -87,7 +87,7 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
             expected=f"the weights of {' or '.join(kind.architectures)}",
             name=unknown[0],
         )
-    unread = [f"settings without effect here: {', '.join(given.unread)}"] if given.unread else []
+    unread = [f"settings of {CONFIG} that aren't read: {', '.join(given.unread)}"] if given.unread else []
     return Imported(kind.title, config, tokenizer, weights, [*given.notes, *unread])
 
 
@@ -102,6 +102,8 @@ def _config(
     if kind.reads_text:
         settings["model.begin"] = tokens_before(tokenizer) == [settings["model.bos_id"]]
     settings |= read_embedding(folder) if task == "embed" else {}
+    if settings["model.topology"] != "encoder-only":
+        settings |= search_settings(given, settings)
     return without_suppressed(given, complete(settings, folder), tokenizer)
 
 
@@ -111,7 +113,9 @@ def _keep_one_end(given: Given, tokens: Mapping[str, int]) -> None:
     if isinstance(ends, list) and ends:
         names = {i: name for name, i in tokens.items()}
         first, *others = (names.get(i, str(i)) for i in ends)
-        given.values["eos_token_id"] = given.generation["eos_token_id"] = ends[0]
+        for values in (given.values, given.generation):
+            if values is not None:
+                values["eos_token_id"] = ends[0]
         if others:
             given.notes.append(f"only {first} ends a text now; {', '.join(others)} did too")
 

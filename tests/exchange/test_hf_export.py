@@ -148,4 +148,4 @@ def test_settings_for_decoding_are_written(vocabulary, tmp_path) -> None:
     found = json.loads((tmp_path / "hf" / "generation_config.json").read_text())
     ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
     search = {"max_length": 40, "num_beams": 2, "early_stopping": True, "no_repeat_ngram_size": 3}
-    assert found == ids | search | {"suppress_tokens": [0, 1, 3]}
+    assert found == ids | search | {"length_penalty": 0.6, "suppress_tokens": [0, 1, 3]}

@@ -117,6 +117,7 @@ def test_a_damaged_tokenizer_is_named(gpt2: Path, content: str) -> None:
     ],
 )
 def test_a_value_that_doesnt_fit_is_named(gpt2: Path, name: str, value: Any, said: str) -> None:
+    (gpt2 / "generation_config.json").unlink()  # it would be read in place of config.json
     edit(gpt2, **{name: value})
     message = fails(gpt2)
     assert said in message
@@ -175,6 +176,7 @@ def test_a_file_that_has_an_unsupported_setting_is_named(tmp_path: Path) -> None
 def test_an_encoder_decoder_is_imported_without_notes(tmp_path: Path) -> None:
     folder, notes = saved(tmp_path / "bart", "summarize", **BART), []
     edit(folder, is_decoder=False)
+    edit(folder, "generation_config.json", num_beams=1)
     import_model(folder, tmp_path / "out", say=notes.append)
     assert not notes
 

@@ -7,8 +7,6 @@ from ...config import Config
 from .family import Family
 from .given import Given
 
-_GENERATION = {"num_beams": "decode.beam", "no_repeat_ngram_size": "decode.no_repeat_ngram"}
-
 
 class EncoderDecoderFamily(Family):
     """Base class of families of encoder-decoders."""
@@ -16,7 +14,6 @@ class EncoderDecoderFamily(Family):
     without_effect: ClassVar[Sequence[str]] = (
         "is_encoder_decoder",
         "is_decoder",
-        "forced_eos_token_id",
         "init_std",
         "classifier_dropout",
         "num_hidden_layers",
@@ -51,7 +48,6 @@ class EncoderDecoderFamily(Family):
             "model.start_id": start,
             "model.unk_id": tokens.get("<unk>"),
             "model.mask_id": tokens.get("<mask>"),
-            **{ours: number for theirs, ours in _GENERATION.items() if (number := given.generating(theirs))},
         }
 
     def their_config(self, config: Config) -> dict[str, Any]:

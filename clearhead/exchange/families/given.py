@@ -9,13 +9,18 @@ from ...config.values import spell
 from ...errors import ModelError
 
 GENERATION = "generation_config.json"
-# Settings of a config.json that say nothing about what the model computes.
+# Settings that say nothing about what the model computes, or which text it generates.
 _WITHOUT_EFFECT = (
     *("architectures", "model_type", "transformers_version", "torch_dtype", "dtype", "use_cache", "id2label"),
-    *("label2id", "task_specific_params", "_name_or_path", "return_dict", "output_hidden_states", "output_attentions"),
+    *("label2id", "_name_or_path", "return_dict", "output_hidden_states", "output_attentions", "output_scores"),
     *("initializer_range", "pruned_heads", "problem_type", "finetuning_task", "tokenizer_class", "prefix"),
     *("attn_implementation", "chunk_size_feed_forward", "gradient_checkpointing", "pretraining_tp", "num_labels"),
+    *("_from_model_config", "_commit_hash", "return_dict_in_generate", "output_logits", "cache_implementation"),
+    *("renormalize_logits", "remove_invalid_values", "low_memory", "num_assistant_tokens", "compile_config"),
+    *("num_assistant_tokens_schedule", "assistant_confidence_threshold", "assistant_lookbehind", "target_lookbehind"),
+    *("prompt_lookup_num_tokens", "max_matching_ngram_size", "disable_compile", "prefill_chunk_size", "cache_config"),
 )
+_TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 
 
 class Given:
@@ -25,7 +30,7 @@ class Given:
         path: the file.
         values: its content.
         roles: the ids of the special tokens that the tokenizer's files name, by role, such as "cls".
-        generation: the content of generation_config.json.
+        generation: the content of generation_config.json, if there is one.
         weights: the names of the weights.
 
     Attributes:
@@ -41,7 +46,7 @@ class Given:
         weights: Collection[str] = (),
     ) -> None:
         self.path, self.values, self.roles = path, dict(values), roles or {}
-        self.generation, self.weights = dict(generation or {}), weights
+        self.generation, self.weights = None if generation is None else dict(generation), weights
         self.notes: list[str] = []
         self._read = set(_WITHOUT_EFFECT)
 
@@ -71,9 +76,11 @@ class Given:
         return found
 
     def generating(self, name: str, default: Any = None) -> Any:
-        """Return a setting for generating text. Older folders have it in config.json."""
-        found, older = self.generation.get(name), self.get(name, default)
-        return older if found is None else found
+        """Return a setting for generating text. Folders without generation_config.json have it in config.json."""
+        found = self.get(name)
+        if self.generation is not None:
+            found = self.generation.get(name, found if name in _TOKENS else None)
+        return default if found is None else found
 
     def expect(self, name: str, *values: Any) -> None:
         """Raise ModelError unless a setting is absent or has one of these values, the only supported ones."""
@@ -85,11 +92,17 @@ class Given:
     def unsupported(self, name: str, *, expected: str = "", fix: str = "") -> ModelError:
         """Return the error for a setting that our parts can't express."""
         path, found = self.path, self.values.get(name)
-        if self.generation.get(name) is not None:
+        if self.generation is not None and self.generation.get(name) is not None:
             path, found = path.with_name(GENERATION), self.generation[name]
         shown = json.dumps(found) if isinstance(found, list | dict) else spell(found)
         what = f"{path} has {name}={shown}, which isn't supported"
         return ModelError(what, expected=expected, fix=fix, name=name, value=found)
+
+    @property
+    def unknown_for_generating(self) -> dict[str, Any]:
+        """The settings of generation_config.json that nothing has read, except those without a value."""
+        generation = self.generation or {}
+        return {name: it for name, it in generation.items() if it is not None and name not in self._read}
 
     @property
     def unread(self) -> list[str]:

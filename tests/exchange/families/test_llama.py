@@ -233,7 +233,7 @@ def test_without_padding_or_with_that_of_another_token_it_is_beyond_the_vocabula
 def test_the_first_of_several_end_tokens_is_kept_and_the_others_are_noted(made, tmp_path) -> None:
     folder = rewritten(made("qwen2"), tmp_path, eos_token_id=[0, 1])
     assert read(folder).config.model.eos_id == 0
-    (folder / "generation_config.json").write_text('{"eos_token_id": [2, 0]}')
+    (folder / "generation_config.json").write_text('{"eos_token_id": [2, 0], "max_new_tokens": 9}')
     imported = read(folder)
     assert imported.config.model.eos_id == 2
     assert imported.notes == ["only <|im_end|> ends a text now; <|endoftext|> did too"]
