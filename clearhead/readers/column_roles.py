@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..config import DataConfig
 from ..errors import DataError
-from .columns import Sample, is_number
+from .columns import Sample, asked_columns, is_number, side_missing
 from .headers import are_languages, holds_no_sentences, named_pair
 
 _FEW = 20  # rows needed to tell a label from a repeated text
@@ -74,7 +75,7 @@ class Roles:
         """
         if not self.source_names:
             return _sentences(self, sample)
-        names, each = sample.names, sample.cells
+        names, each = sample.words, sample.cells
         named, unknown = self.named(names), (None, None)
         is_row = any(name.strip() and name in column for name, column in zip(names, each))  # a header isn't repeated
         found = self._both(sample, named)
@@ -87,13 +88,52 @@ class Roles:
 
     def keys(self, sample: Sample) -> Columns | None:
         """Return the keys of JSON objects to use, or None if they can't be determined."""
-        names = sample.names
+        names = sample.words
         if self.source_names:
             named = self.named(names)
             found = self._both(sample, named) or self._detected(sample, *named)
         else:
             found = named_pair(names, sample.cells) or ((0, 1) if len(names) == 2 else None)
         return ((found[0],), found[1]) if found else None
+
+    def asked(self, sample: Sample, data: DataConfig) -> Columns | None:
+        """Return the columns set in `data`, or None if none are set. If one side isn't set, it's detected.
+
+        Raises:
+            DataError: there's no such column, or the other side can't be determined.
+        """
+        asked = asked_columns(sample.file, sample.names, data, sample.what)
+        if asked is None:
+            return None
+        sources, target = asked
+        if not sources or target is None:
+            found = self._completed(sample, sources[0] if sources else None, target)
+            if found is None or found[1] in sources:
+                raise side_missing(sample, data)
+            sources, target = sources or (found[0],), found[1]
+        return sources, target
+
+    def _completed(self, sample: Sample, source: int | None, target: int | None) -> tuple[int, int] | None:
+        """Return both columns, of which one is known."""
+        known = target if source is None else source
+        if not self.source_names:
+            pair = named_pair(sample.words, sample.cells) or sample.texts()
+            others = [place for place in pair if place != known]
+            both = (
+                (others[0] if source is None else source, others[0] if target is None else target) if others else None
+            )
+            return both if len(others) == 1 else None
+        plain = [_plain(name) for name in sample.words]
+        names = self.source_names if source is None else self.target_names
+        named = next((place for place in _places(names, plain) if place != known), None)
+        if named is None:
+            return self._detected(sample, source, target)
+        if source is not None:
+            self._expect_one_label(sample, source, named)
+            return source, named
+        assert target is not None
+        self._expect_one_text(sample, named, target)
+        return named, target
 
     def are_swapped(self, each: Sequence[Sequence[str]]) -> bool:
         """Return whether the first of two columns seems to contain the targets."""
@@ -107,16 +147,22 @@ class Roles:
 
     def expect_no_rivals(self, sample: Sample, source: int, target: int) -> None:
         """Raise a DataError if another column is just as likely to contain the labels or the texts."""
-        plain = [_plain(name) for name in sample.names]
-        if not self.labels or plain[target] in [_plain(name) for name in _CERTAIN]:
-            return
+        if _plain(sample.words[target]) not in [_plain(name) for name in _CERTAIN]:
+            self._expect_one_label(sample, source, target)
+            self._expect_one_text(sample, source, target)
+
+    def _expect_one_label(self, sample: Sample, source: int, target: int) -> None:
+        plain = [_plain(name) for name in sample.words]
         named, labels = {*_places(self.target_names, plain)}, sample.labels()
-        rivals = [place for place in labels if place in named and place != target]
-        if rivals and target in labels:
+        certain = plain[target] in [_plain(name) for name in _CERTAIN]
+        rivals = [place for place in labels if place in named and place not in (source, target)]
+        if self.labels and rivals and target in labels and not certain:
             raise _several(sample, [*rivals, target], [source])
+
+    def _expect_one_text(self, sample: Sample, source: int, target: int) -> None:
         least = sample.length(source) / MOST_UNLIKE
-        others = [it for it in sample.texts() if it != source and least < sample.length(it)]
-        if others and target in labels:
+        others = [it for it in sample.texts() if it not in (source, target) and least < sample.length(it)]
+        if self.labels and others and target in sample.labels():
             raise _several(sample, [target], [source, *others])
 
     def _both(self, sample: Sample, named: tuple[int | None, int | None]) -> tuple[int, int] | None:
@@ -210,7 +256,7 @@ def _labels(each: Sequence[Sequence[str]], sizes: Sequence[float], text: int | N
 
 def _sentences(roles: Roles, sample: Sample) -> Choice:
     """Return two columns of sentences: those with known names, or else the best by content."""
-    names, each = sample.names, sample.cells
+    names, each = sample.words, sample.cells
     named = named_pair(names, each)
     first, second = named or _two_of_several(sample)
     header = sample.header or named_pair([names[i] for i in sorted((first, second))]) is not None

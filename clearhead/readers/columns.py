@@ -41,6 +41,11 @@ class Sample:
     header: bool = False  # True if the first row is known to contain names
     what: str = "column"  # or "key"
 
+    @property
+    def words(self) -> Sequence[str]:
+        """The names to recognise columns by. A nested key is recognised by its last part."""
+        return [name.rpartition(".")[2] for name in self.names] if self.what == "key" else self.names
+
     def titles(self) -> list[str]:
         """Return the names of the columns, or their numbers if there's no known header."""
         known = self.names if self.header else [""] * len(self.names)
@@ -164,39 +169,48 @@ def attribution(cells: Sequence[str]) -> tuple[str, str] | None:
 
 def asked_columns(
     name: str, names: Sequence[str], data: DataConfig, what: str = "column"
-) -> tuple[tuple[int, ...], int] | None:
+) -> tuple[tuple[int, ...], int | None] | None:
     """Return the source columns and the target column set in `data`, or None if none are set.
 
+    If one side isn't set, it's the other one of two columns; with more columns, it's () or None.
     Columns are given by name or by 1-based number. Several source columns are separated by commas.
 
     Raises:
-        DataError: there's no such column, or only one side is set and there are more than two columns.
+        DataError: there's no such column, or source and target are the same.
     """
     asked = [data.source_column, data.target_column]
     if not any(asked):
         return None
     sources = _places(name, names, asked[0], what) if asked[0] else ()
-    targets: tuple[int, ...] = (_place(name, names, asked[1], what),) if asked[1] else ()
-    if len(names) == 2 and len(sources) + len(targets) == 1:
-        sources, targets = sources or (1 - targets[0],), targets or (1 - sources[0],)
-    if not sources or not targets:
-        missing, given = ("source", "target") if not sources else ("target", "source")
-        option = {"source": "--source-column, or --text", "target": "--target-column, or --label"}[missing]
-        raise DataError(
-            f"{name} has {len(names)} {what}s, but only data.{given}_column={asked[missing == 'source']!r} is set\n"
-            f"  {what}s: {listed(names)}",
-            expected=f"a {missing} column too",
-            fix=f"add {option}",
-            name=f"data.{missing}_column",
-        )
-    if targets[0] in sources:
+    target = _place(name, names, asked[1], what) if asked[1] else None
+    if len(names) == 2 and target is None and len(sources) == 1:
+        target = 1 - sources[0]
+    elif len(names) == 2 and target is not None and not sources:
+        sources = (1 - target,)
+    if target in sources:
         raise DataError(
             f"{name}: source and target are both {what} {data.target_column!r}\n  {what}s: {listed(names)}",
             expected=f"two different {what}s",
             name="data.target_column",
             value=data.target_column,
         )
-    return sources, targets[0]
+    return sources, target
+
+
+def side_missing(sample: Sample, data: DataConfig) -> DataError:
+    """Return the error for a source or target column that isn't set and can't be detected."""
+    missing, given, column = ("target", "source", data.source_column)
+    option = "--target-column, or --label"
+    if not column:
+        missing, given, column = ("source", "target", data.target_column)
+        option = "--source-column, or --text"
+    return DataError(
+        f"{sample.file} has {len(sample.names)} {sample.what}s, but only data.{given}_column={column!r} is set\n"
+        f"{sample.listing()}",
+        expected=f"a {missing} column too",
+        fix=f"add {option}",
+        name=f"data.{missing}_column",
+    )
 
 
 def listed(names: Sequence[str]) -> str:

@@ -1,4 +1,5 @@
-"""JSON Lines: one object per line, with a source and a target string at any depth.
+"""JSON Lines: one object per line, with a source and a target string at any depth. An array with an element per line
+is read as well.
 
 A label may also be a number or a boolean. A document may be a list of sentences. Each entry in a list of summaries
 makes a pair.
@@ -14,12 +15,14 @@ from typing import Any, Self
 from ..config import DataConfig
 from ..errors import DataError
 from .column_roles import SENTENCES, Roles
-from .columns import Sample, asked_columns, listed
+from .columns import Sample, listed
 from .lines import decode, shown, undecodable
 from .skipped import Report
 from .tables import Pair
 
 _USUAL = 0.5  # share of the first objects that must have a key
+BRACKET = "bracket of a JSON array"  # the reason for a line that is only "[" or "]"
+_ELEMENT = re.compile(r"(?!\[.*\]$)\[?\s*(\{.*\})\s*[,\]]?")  # an object in an array with an element per line
 _BEGUN = re.compile(rb"""\{\s*["']""")  # an object with a key, in JSON or another language
 
 
@@ -60,9 +63,12 @@ class JsonLines:
 
     def read(self, lines: Iterable[bytes], report: Report, before: int) -> Generator[Pair, None, int]:
         """Yield the pairs, then return the number of lines. Line numbers start at `before` + 1."""
-        number = several = 0
+        number = several = brackets = 0
         for number, line in enumerate(lines, 1):
             values, why = read_object(line)
+            if why == BRACKET:
+                brackets += 1
+                continue
             if values is None:
                 report.skip(before + number, why, undecodable(line))
                 continue
@@ -77,7 +83,7 @@ class JsonLines:
                     yield before + number, source, target
         if several:
             report.notes.append(f"{several:,} lines have several values in {self.names[1]}; each makes a pair")
-        report.lines += number
+        report.lines += number - brackets
         return number
 
     def _source(self, values: dict[str, Any]) -> tuple[str, str]:
@@ -119,17 +125,20 @@ def detect_json_lines(name: str, head: Sequence[bytes], data: DataConfig, roles:
         return None
     if 2 * sum(line.startswith(b"{") for _, line in spoken) < len(spoken):
         return None
-    counts = Counter(path for values in objects for path in _paths(values, roles))
-    keys = [path for path, count in counts.items() if count >= _USUAL * len(objects)]
-    names = [".".join(path) for path in keys]
-    columns = asked_columns(name, names, data, "key")
+    keys, sample = sample_json(name, objects, roles)
+    columns = roles.asked(sample, data) or roles.keys(sample)
     if columns is None:
-        cells = [[it for values in objects if (it := _cell(values, path, roles))] for path in keys]
-        columns = roles.keys(Sample(name, [path[-1] for path in keys], cells, header=True, what="key"))
-    if columns is None:
-        raise _no_keys(name, names, *spoken[0], roles)
+        raise _no_keys(name, sample.names, *spoken[0], roles)
     sources, target = columns if not data.reverse else ((columns[1],), columns[0][0])
     return JsonLines(tuple(keys[place] for place in sources), keys[target], roles)
+
+
+def sample_json(name: str, objects: Sequence[dict[str, Any]], roles: Roles) -> tuple[list[tuple[str, ...]], Sample]:
+    """Return the paths of the usual keys whose values a task can use, and a sample with their dotted names."""
+    counts = Counter(path for values in objects for path in _paths(values, roles))
+    keys = [path for path, count in counts.items() if count >= _USUAL * len(objects)]
+    cells = [[it for values in objects if (it := _cell(values, path, roles))] for path in keys]
+    return keys, Sample(name, [".".join(path) for path in keys], cells, header=True, what="key")
 
 
 def _no_keys(name: str, names: Sequence[str], number: int, line: bytes, roles: Roles) -> DataError:
@@ -167,9 +176,8 @@ def _reject_broken_json(name: str, spoken: Sequence[tuple[int, bytes]], roles: R
         number, line = begun[0]
         raise DataError(
             f"{name} looks like JSON Lines, but none of its first lines is a valid object\n"
-            f"  line {number}: {shown(undecodable(line))}",
-            expected=f'{{"{roles.source}": "…", "{roles.target}": "…"}} on each line, in double quotes, with no comma '
-            "after it",
+            f"  line {number}, {read_object(line)[1]}: {shown(undecodable(line))}",
+            expected=f'{{"{roles.source}": "…", "{roles.target}": "…"}} on each line, in double quotes',
             fix="if it's a table, pass --separator",
             name=name,
             line=number,
@@ -209,13 +217,38 @@ def read_object(line: bytes) -> tuple[dict[str, Any] | None, str]:
     text = decode(line)
     if text is None:
         return None, "not UTF-8"
-    if not text.strip():
+    text = text.strip()
+    if not text:
         return None, "blank line"
+    if text in ("[", "]"):
+        return None, BRACKET
+    if text[0] == "[" or text[-1] != "}":
+        element = _ELEMENT.fullmatch(text)
+        text = element[1] if element else text
     try:
-        values = json.loads(text, parse_float=Written)
+        values = parsed_json(text)
+    except RepeatedKeyError as error:
+        return None, str(error)
     except (ValueError, RecursionError):  # ValueError: also a number of too many digits
         return None, "not JSON"
     return (values, "") if isinstance(values, dict) else (None, "not a JSON object")
+
+
+class RepeatedKeyError(ValueError):
+    """A JSON object has two values for one key."""
+
+
+def parsed_json(text: str) -> Any:
+    """Parse JSON. Raise a ValueError for broken JSON, or a RepeatedKeyError."""
+    return json.loads(text, parse_float=Written, object_pairs_hook=_unique)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise RepeatedKeyError(f"repeated key {next(key for key in keys if keys.count(key) > 1)!r}")
+    return values
 
 
 def value_at(values: Any, path: Sequence[str]) -> tuple[Any, str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import DataError
 from .files import Input
-from .json_lines import read_object
+from .json_lines import parsed_json, read_object
 from .lines import decode, read_lines, read_whole, shown, to_utf8, undecodable
 
 _KINDS: dict[type, str] = {
@@ -59,7 +59,7 @@ def read_json(file: Input) -> tuple[str, Iterator[Entry]]:
     content = read_whole(file)
     lines = content.split(b"\n")
     first, _ = read_object(next((line for line in lines if line.strip()), b""))
-    if first is not None and "data" not in first:
+    if first is not None and "data" not in first and content.lstrip().startswith(b"{"):
         lines = lines[: -1 if not lines[-1] else None]
         return "JSON lines", (_of_object(*read_object(line), undecodable(line)) for line in lines)
     document = _parsed(file.name, content)
@@ -70,7 +70,7 @@ def read_json(file: Input) -> tuple[str, Iterator[Entry]]:
 
 def _parsed(name: str, content: bytes) -> Any:
     try:
-        return json.loads(content.decode())
+        return parsed_json(content.decode())
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(

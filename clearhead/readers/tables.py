@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..config import SEPARATORS, DataConfig
 from ..errors import DataError
 from .column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, Columns, Roles
-from .columns import Sample, asked_columns, attribution
+from .columns import Sample, attribution
 from .headers import holds_no_sentences, looks_like_header, named_pair
 from .lines import HEAD_LINES, decode, shown, to_utf8, undecodable
 from .rows import NOT_UTF_8, UNCLOSED, Row, rows
@@ -192,7 +192,7 @@ def _expect_not_header(name: str, row: Sequence[str]) -> None:
 def _chosen(sample: Sample, data: DataConfig, roles: Roles) -> tuple[Columns, bool, str]:
     """Return the columns, whether the first row is a header, and a phrase for where the columns are."""
     names = sample.names
-    if asked := asked_columns(sample.file, names, data):
+    if asked := roles.asked(sample, data):
         sources, target = asked
         words = {*data.source_column.split(","), data.source_column, data.target_column}
         by_name = {word.strip() for word in words}.intersection(cell.strip() for cell in names) - {""}

@@ -14,7 +14,7 @@ from ..readers.columns import Sample, asked_columns, data_type, may_be_label
 from ..readers.files import Input, is_folder, is_stream, tree
 from ..readers.headers import named_pair
 from ..readers.in_memory import as_paths
-from ..readers.json_lines import JsonLines, detect_json_lines, read_object
+from ..readers.json_lines import JsonLines, detect_json_lines, read_object, sample_json
 from ..readers.lines import HEAD_LINES, read_lines, shown
 from ..readers.media.modality import modality_of
 from ..readers.tables import Table, begin_with_label, detect_table, sample_table, whole_rows
@@ -25,6 +25,7 @@ _ENOUGH = 20  # minimum number of rows to see whether labels repeat
 _LABELS = 0.25  # maximum distinct labels per row
 _NAMED = 2 / 3  # the same, for columns named text and label
 _LABEL = 40  # maximum characters of a label
+_WORDS = 5  # maximum words of a label
 _DOCUMENT, _SHORTER = 300, 4  # average characters of a document, and how many times shorter its summary is
 _MARKS = (b"|", b";")  # possible separators that don't make a table
 _MOST = 0.9  # minimum share of lines with such a separator
@@ -125,9 +126,8 @@ def _detected(paths: Sequence[str | Path | Input], data: DataConfig) -> Found:
         return Found("classify", "the separator is a space, so each line begins with a label")
     if begin_with_label(head):
         return Found("classify", f"the lines begin with {FAST_TEXT}, as in fastText's format")
-    keys = _keys(head)
-    if keys:
-        return _of_json(first.name, keys, head, data)
+    if objects := _objects(head):
+        return _of_json(first.name, objects, head, data)
     return _of_lines(first.name, head, data)
 
 
@@ -158,35 +158,26 @@ def _widths(files: Sequence[Input]) -> tuple[int, ...]:
         return ()
 
 
-def _keys(head: Sequence[bytes]) -> list[str]:
-    """Return the keys of the first object if most lines are objects."""
+def _objects(head: Sequence[bytes]) -> list[dict[str, Any]]:
+    """Return the objects of the first lines if most lines are objects."""
     objects = [values for line in head if line.strip() and (values := read_object(line)[0]) is not None]
-    return list(objects[0]) if objects and 2 * len(objects) > len([line for line in head if line.strip()]) else []
+    return objects if 2 * len(objects) > len([line for line in head if line.strip()]) else []
 
 
-def _of_json(name: str, keys: Sequence[str], head: Sequence[bytes], data: DataConfig) -> Found:
-    if {"question", "context"} <= set(keys):
+def _of_json(name: str, objects: Sequence[dict[str, Any]], head: Sequence[bytes], data: DataConfig) -> Found:
+    if {"question", "context"} <= set(objects[0]):
         return Found("answer", "the objects have a question and a context")
-    columns: dict[str, list[str]] = {key: [] for key in keys}
-    nested = False
-    for line in head:
-        values = read_object(line)[0] or {}
-        for key in keys:
-            nested |= isinstance(value := values.get(key), dict)
-            if isinstance(value, list):
-                value = " ".join(map(str, value))
-            if isinstance(value, str | int | float):
-                columns[key].append(str(value))
-    sample = Sample(name, keys, list(columns.values()), header=True, what="key")
-    if found := _by_choice(sample, data) or _by_name(sample):
+    # Of all tasks, only summaries are made of lists, so no other is offered a key of one.
+    sample, documents = (sample_json(name, objects, roles)[1] for roles in (LABELLED, SUMMARIES))
+    if found := _by_choice(sample, documents, data) or _by_name(sample, documents):
         return found
 
     def are_pairs() -> bool:
         return _succeeds(lambda: detect_json_lines("", head, _without_columns(data)))
 
-    if "text" in keys and not are_pairs():
+    if "text" in sample.names and not are_pairs():
         return Found("generate", 'each line has a text under the key "text"')
-    if nested and are_pairs():  # both sides may be nested
+    if any("." in name for name in sample.names) and are_pairs():  # both sides may be nested
         return _PAIRS
     return _by_content(sample) or _PAIRS
 
@@ -216,7 +207,7 @@ def _of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> Found:
         return _PAIRS
     if 2 * sum(not row[0].strip() for row in rows) > len(rows):
         return Found("generate", "the file is running text with indented lines")
-    if chosen := _by_choice(sample, data) or _by_name(sample):
+    if chosen := _by_choice(sample, sample, data) or _by_name(sample, sample):
         return chosen
     if named_pair(sample.names, sample.cells):
         return _PAIRS
@@ -267,36 +258,83 @@ def _one_column(name: str, lines: Sequence[bytes]) -> str:
     return f" (every line is trained on as it is{header}; if it's a table, keep only its texts)"
 
 
-def _by_choice(sample: Sample, data: DataConfig) -> Found | None:
-    """Return the task that fits the columns chosen by the user, if any."""
+def _by_choice(sample: Sample, documents: Sample, data: DataConfig) -> Found | None:
+    """Return the task that fits the columns chosen by the user, if any. The other side is detected.
+
+    Args:
+        sample: the columns of texts and labels.
+        documents: the same, or in JSON, those of documents and summaries.
+        data: settings that may name columns.
+
+    Raises:
+        DataError: there's no such column, or the other side can't be determined.
+    """
     if not (data.source_column or data.target_column):
         return None
-    asked = asked_columns(sample.file, sample.names, data, sample.what)
-    assert asked is not None
-    cells = sample.cells[asked[1]]
-    if _are_repeated(cells) or (may_be_label(cells) and sample.texts()):
-        return Found("classify", f"the values of {data.target_column or sample.titles()[asked[1]]} are repeated")
+    pair = named_pair(sample.words, sample.cells) or ()
+    for roles, of in ((LABELLED, sample), (SUMMARIES, documents)):
+        if roles is SUMMARIES and None in roles.named(of.words):
+            continue
+        try:
+            sources, target = roles.asked(of, data) or ((), 0)
+        except DataError:
+            if roles is LABELLED and not pair and _succeeds(lambda: asked_columns("", sample.names, data)):
+                raise
+            continue
+        cells = of.cells[target]
+        if roles is SUMMARIES and _shorter(cells, of.cells[sources[0]]):
+            return Found("summarize", f"there are columns named {of.names[sources[0]]} and {of.names[target]}")
+        if roles is LABELLED and (_are_repeated(cells) or (may_be_label(cells) and sample.texts())):
+            return Found("classify", f"the values of {data.target_column or sample.titles()[target]} are repeated")
+    SENTENCES.asked(sample, data)
     return Found("translate", "you named two columns of texts")
 
 
-def _by_name(sample: Sample) -> Found | None:
-    """Return the task that fits the names of the columns, or None. Labels must be repeated too."""
-    names, columns = sample.names, sample.cells
+def _by_name(sample: Sample, documents: Sample) -> Found | None:
+    """Return the task that fits the names of the columns, or None. Labels must be repeated too.
+
+    Raises:
+        DataError: several columns could be the text or the label.
+    """
+    _expect_no_instructions(sample)
     # In a file sorted by label, the first labels are all the same.
     for roles, verb, least in ((LABELLED, "classify", 2), (SUMMARIES, "summarize", 1), (LABELLED, "classify", 1)):
-        source, target = roles.named(names)
-        if source is None or target is None or (roles is SUMMARIES and not _shorter(columns[target], columns[source])):
+        of = documents if roles is SUMMARIES else sample
+        source, target = roles.named(of.words)
+        if source is None or target is None:
             continue
-        if roles is SUMMARIES or _are_repeated(columns[target], least):
-            roles.expect_no_rivals(sample, source, target)
-            return Found(verb, f"there are columns named {names[source].strip()} and {names[target].strip()}")
-    source, target = LABELLED.named(names)
-    if source is not None and target is not None and named_pair(names, columns) is None:  # many labels, or few rows
-        distinct = set(columns[target])
-        if 2 <= len(distinct) <= _NAMED * len(columns[target]) and max(map(len, distinct)) <= _LABEL:
+        cells = of.cells[target]
+        are_labels = _are_repeated(cells, least) and not _are_sentences(cells)
+        if _shorter(cells, of.cells[source]) if roles is SUMMARIES else are_labels:
+            roles.expect_no_rivals(of, source, target)
+            return Found(verb, f"there are columns named {_two(of, source, target)}")
+    source, target = LABELLED.named(sample.words)
+    if source is not None and target is not None and named_pair(sample.words, sample.cells) is None:
+        labels = sample.cells[target]  # there are many of them, or few rows
+        distinct = set(labels)
+        few = 2 <= len(distinct) <= _NAMED * len(labels) and max(map(len, distinct)) <= _LABEL
+        if few and not _are_sentences(labels):
             LABELLED.expect_no_rivals(sample, source, target)
-            return Found("classify", f"there are columns named {names[source].strip()} and {names[target].strip()}")
+            return Found("classify", f"there are columns named {_two(sample, source, target)}")
     return None
+
+
+def _expect_no_instructions(sample: Sample) -> None:
+    """Raise a DataError for instructions with an input and an output, since it's unclear what to learn from them."""
+    sides = [place for word in ("input", "output") for place, it in enumerate(sample.words) if it.strip() == word]
+    others = [place for place in sample.texts() if place not in sides]
+    if len(sides) == 2 and others:
+        raise sample.doubt("there are texts besides the input and the output", texts=[others[0], sides[1]])
+
+
+def _two(sample: Sample, first: int, second: int) -> str:
+    return f"{sample.names[first].strip()} and {sample.names[second].strip()}"
+
+
+def _are_sentences(cells: Sequence[str]) -> bool:
+    """Return whether most cells end as sentences do, or have many words. Labels may have a few."""
+    sizes = [(len(cell.split()), cell.rstrip()[-1:] in ".!?") for cell in cells if cell.strip()]
+    return 2 * sum(n > _WORDS or (n > 1 and ends) for n, ends in sizes) > len(sizes)
 
 
 def _by_content(sample: Sample) -> Found | None:
@@ -306,7 +344,7 @@ def _by_content(sample: Sample) -> Found | None:
         DataError: the task or the columns are ambiguous.
     """
     texts, labels = sample.texts(), sample.labels()
-    if named_pair(sample.names, sample.cells) or len(sample.cells[0]) < _FEW:
+    if named_pair(sample.words, sample.cells) or not sample.cells or len(sample.cells[0]) < _FEW:
         return None
     labels = [place for place in labels if place not in texts]
     sizes = sorted(map(sample.length, texts))
@@ -317,7 +355,7 @@ def _by_content(sample: Sample) -> Found | None:
         raise sample.doubt(why, texts=texts)
     if len(labels) > 1:
         raise sample.doubt("several of them could be the label", labels=labels, texts=texts)
-    named, _ = LABELLED.named(sample.names)
+    named, _ = LABELLED.named(sample.words)
     if len(texts) == 1 and labels and (texts[0] == named or not _may_be_side(sample, texts[0], labels[0])):
         text, label = (sample.titles()[place] for place in (texts[0], labels[0]))
         return Found("classify", f"only {text} contains sentences, and only {label} has few values, repeated")

@@ -107,6 +107,26 @@ def test_json_that_is_no_json_lines_is_refused_with_the_way_to_convert_it(refuse
     assert "jq -c . FILE" in refused(json.dumps(rows[0], indent=1)).fix
 
 
+@pytest.mark.parametrize(("begin", "end"), [("[\n", "\n]\n"), ("[", "]"), ("", ",\n"), ("[\r\n ", "]\r\n")])
+def test_an_array_with_an_element_per_line_is_read(read, begin: str, end: str) -> None:
+    rows = [json.dumps({"en": f"a, {n}]", "fr": f"[b{n},"}) for n in range(5)]
+    pairs = read(begin + ",\n".join(rows) + end)
+    assert both(pairs) == [(f"a, {n}]", f"[b{n},") for n in range(5)]
+    assert pairs.report.lines == 5 and not pairs.report.skipped
+
+
+def test_a_repeated_key_is_an_error(read, refused) -> None:
+    twice = '{"en": "a", "fr": "b", "en": "c"}\n'
+    assert "repeated key 'en'" in refused(twice * 3).what
+    assert read(lines([{"en": "a", "fr": "b"}]) + twice).report.skipped == {"repeated key 'en'": 1}
+
+
+def test_the_other_side_of_a_key_that_is_asked_for_is_detected(read, refused) -> None:
+    rows = lines([{"id": n, "translation": {"en": f"I have {n} cats.", "fr": f"J'ai {n} chats."}} for n in range(9)])
+    for asked in ({"source_column": "translation.en"}, {"target_column": "translation.fr"}, {"target_column": "2"}):
+        assert both(read(rows, **asked))[0] == ("I have 0 cats.", "J'ai 0 chats.")
+
+
 def test_the_line_that_is_shown_has_its_own_number(refused) -> None:
     assert refused("\n \n" + lines([{"a": "1", "b": "2", "c": "3"}])).line == 3
 
@@ -114,7 +134,6 @@ def test_the_line_that_is_shown_has_its_own_number(refused) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        '{"en": "Hi.", "fr": "Salut %d."},',
         "{'en': 'Hi.', 'fr': 'Salut %d.'}",
         '{ "en": "Hi.", "fr": "Salut %d."',
         '{"en": "so "called", "fr": "Salut %d."}',

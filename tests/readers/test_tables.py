@@ -300,8 +300,8 @@ def test_a_column_that_is_not_there_is_refused_with_those_that_are(refused, tmp_
     )
     for number in ("0", "4", "-1"):
         assert refused(content, source_column=number, target_column="2").value == number
-    assert refused(content, source_column="english").name == "data.target_column"
-    assert refused(content, target_column="french").name == "data.source_column"
+    assert refused(content, source_column="id").name == "data.target_column"
+    assert refused(content, target_column="id").name == "data.source_column"
     for source in ("english", "id,english", "1,2"):
         assert refused(content, source_column=source, target_column="2").name == "data.target_column"
     assert refused(content, source_column="id,engish", target_column="french").value == "engish"

@@ -295,3 +295,52 @@ def test_a_table_with_one_column_is_running_text_and_that_its_header_is_read_too
     assert [it.verb for it in said] == ["generate"] * 4
     assert ['header such as "text"' in it.why for it in said] == [True, True, False, False]
     assert ["if it's a table" in it.why for it in said] == [True, True, True, False]
+
+
+def objects(path: Path, make) -> str:
+    return lines(path, *(json.dumps(make(n, it)) for n, it in enumerate(SENTENCES)))
+
+
+def test_nested_keys_are_named_as_they_are_listed(tmp_path: Path) -> None:
+    reviews = objects(
+        tmp_path / "a.jsonl",
+        lambda n, it: {"review": {"text": it, "words": it.split(), "rating": n % 3}, "user": {"bio": f"I am {it}"}},
+    )
+    assert found(reviews, source_column="review.text", target_column="review.rating") == "classify"
+    assert found(reviews, source_column="review.text") == "classify"
+    with pytest.raises(DataError) as caught:
+        find_task([reviews], DataConfig())
+    assert caught.value.value == ("review.text", "review.rating", "user.bio")  # a list isn't a text
+    assert "--text review.text" in caught.value.fix
+    pairs = objects(tmp_path / "b.jsonl", lambda n, it: {"translation": {"en": it, "de": f"Satz {n}"}, "about": "x"})
+    assert found(pairs, source_column="translation.en", target_column="translation.de") == "translate"
+    rows = [json.loads(line) for line in Path(reviews).read_text().splitlines()]
+    assert find_task(rows, DataConfig(source_column="review.text")).verb == "classify"
+
+
+def test_the_side_that_is_not_named_is_detected(tmp_path: Path) -> None:
+    rows = [f"{n},{it},{'ab'[n % 2]},{n % 3}" for n, it in enumerate(SENTENCES)]
+    table = lines(tmp_path / "a.csv", "id,review,tone,kind", *(it.replace(", and", " and") for it in rows))
+    assert found(table, target_column="tone") == found(table, target_column="kind") == "classify"
+    assert found(table, source_column="review") == "doubt"  # there are two labels
+    shown = str(find_task([table], DataConfig(target_column="tone")))
+    assert "text: review (column 2); label: tone (column 3)" in shown
+
+
+def test_outputs_of_instructions_are_no_labels(tmp_path: Path) -> None:
+    outputs = ["Yes.", "No, not yet.", "Paris", *(f"It's {n}." for n in range(36))]
+    for n_inputs in (0, 20, 60):
+        data = objects(
+            tmp_path / "a.jsonl",
+            lambda n, it, of=n_inputs: {
+                "instruction": it, "input": f"Think of {n}." if n < of else "", "output": outputs[n % 39],
+            },
+        )  # fmt: skip
+        assert found(data) == "doubt"
+
+
+def test_sentences_under_the_name_of_a_label_are_no_labels(tmp_path: Path) -> None:
+    answers = [f"{it}\tThat's number {n % 30}." for n, it in enumerate(SENTENCES)]
+    assert found(lines(tmp_path / "a.tsv", "question\toutput", *answers)) != "classify"
+    labels = [f"{it}\tMean of transportation {n % 30}" for n, it in enumerate(SENTENCES)]
+    assert found(lines(tmp_path / "b.tsv", "question\toutput", *labels)) == "classify"
