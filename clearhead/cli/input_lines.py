@@ -15,6 +15,7 @@ from .parser import UsageError
 
 STDIN = "-"
 _BLOCK = 1 << 18  # bytes per read; a pipe gives at most 64 KiB
+LONGEST = 64 << 20  # maximum bytes of a line, as of a data file
 _MOST = 2000  # lines per group
 
 
@@ -56,19 +57,30 @@ def read_groups(descriptor: int, *, most: int = _MOST) -> Iterator[list[Line]]:
     Each group contains the lines that have arrived so far. A program that sends a single line gets its answer at once,
     and many lines are answered as a batch. Lines end with LF or CR LF.
     """
-    number, parts = 0, [b""]  # pieces of an unfinished line
+    number, parts, size = 0, [b""], 0  # pieces of an unfinished line, and its bytes
     while block := _read(descriptor):
         parts.append(block)
+        size += len(block)
         if b"\n" not in block:
+            if size > LONGEST:
+                raise too_long(number + 1)
             continue
         *lines, rest = b"".join(parts).split(b"\n")
-        parts = [rest]
+        parts, size = [rest], len(rest)
         for start in range(0, len(lines), most):
             group = [line_of(number + i, line) for i, line in enumerate(lines[start : start + most], 1)]
             number += len(group)
             yield group
     if rest := b"".join(parts):
         yield [line_of(number + 1, rest)]
+
+
+def too_long(number: int) -> DataError:
+    """Return the error for a line of standard input with more than `LONGEST` bytes."""
+    from ..readers.files import Input
+    from ..readers.lines import too_long
+
+    return too_long(Input(STDIN), number)
 
 
 def line_of(number: int, data: bytes) -> Line:
@@ -103,7 +115,7 @@ def whole_text(name: str) -> str:
         DataError: the content isn't UTF-8.
     """
     from ..readers.files import Input
-    from ..readers.lines import read_whole
+    from ..readers.lines import read_whole, to_utf8
 
     with closing(Input(name if name == STDIN else Path(name))) as source:
         content = read_whole(source)
@@ -113,7 +125,7 @@ def whole_text(name: str) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(
             f"{source.name} isn't UTF-8 (byte {error.start:,})",
-            fix="convert it: iconv -f LATIN1 -t UTF-8",
+            fix=to_utf8(content.split(b"\n")),
             name=str(source.name),
             line=line,
         ) from error

@@ -17,7 +17,17 @@ from ..errors import DataError
 from .files import STDIN, Input, broken_links, bytes_digest, expect_digest, is_folder, tree
 from .in_memory import as_paths
 from .json_lines import half_a_character, read_object, value_at
-from .lines import HEAD_LINES, decode, read_blocks, read_lines, shown, to_utf8, undecodable
+from .lines import (
+    HEAD_LINES,
+    controls_note,
+    count_controls,
+    decode,
+    read_blocks,
+    read_lines,
+    shown,
+    to_utf8,
+    undecodable,
+)
 from .skipped import Report
 
 _KEY = "text"  # default key of a document in a JSON object
@@ -100,13 +110,14 @@ class Documents:
 
     def __iter__(self) -> Iterator[Piece]:
         report, skipped, forms = Report(self.report.paths), [*self._broken], set()
-        letters = n_documents = 0
+        letters = n_documents = n_controls = 0
         for file in self._files:
             before, begun = report.lines, n_documents
             try:
                 is_json = _is_json_lines(file, self._key)
                 for piece in _from_json(file, self._key, report) if is_json else _from_text(file, report):
                     n_documents, letters = n_documents + piece.first, letters + len(piece.text)
+                    n_controls += count_controls(piece.text)
                     yield piece
             except DataError as error:
                 if len(self._files) == 1 or file.name in self._named or n_documents > begun:
@@ -125,6 +136,8 @@ class Documents:
             some += f"\n    and {len(skipped) - _SHOWN:,} more" if len(skipped) > _SHOWN else ""
             of = len(self._files) + len(self._broken)
             report.notes.append(f"skipped {len(skipped):,} of {of:,} files:{some}")
+        if n_controls:
+            report.notes.append(controls_note(n_controls, "passages"))
         if not letters:
             name = " and ".join(report.paths)
             raise DataError(f"no text in {name}\n  {report}", name=name)
@@ -186,7 +199,7 @@ def _from_text(file: Input, report: Report) -> Iterator[Piece]:
     if n_bad > _MOST * n_lines:
         raise DataError(
             f"{file.name} isn't UTF-8 text: {n_bad:,} of its {n_lines:,} lines can't be read",
-            fix=to_utf8(),
+            fix=to_utf8(read_lines(file)),
             name=file.name,
         )
     begin = report.lines + 1

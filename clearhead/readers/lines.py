@@ -1,14 +1,16 @@
-"""Read the lines of a file. gzip and xz are recognised by their first bytes. Lines end at LF or CR LF only."""
+"""Read the lines of a file. gzip, xz and UTF-16 are recognised by their first bytes. Lines end at LF or CR LF only."""
 
 import gzip
 import io
 import lzma
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from ..errors import DataError
 from ..folder.archive import display_name
@@ -16,11 +18,19 @@ from .files import Input
 
 HEAD_LINES = 200  # number of lines used to detect the format of a file
 _BLOCK = 1 << 16  # bytes inspected to tell text from binary
+_LOOKED_AT, _READINGS = 10_000, 6  # lines that decide on an encoding, and encodings shown
+_EXCERPT = 60  # bytes shown in each
+_IN_WORDS = 0.3  # maximum share of the bytes beyond ASCII that are next to each other in a language with accents
 _TOGETHER = 1 << 20  # bytes read at once by `read_blocks`
+MOST_BYTES = 64 << 20  # maximum length of a line
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # of UTF-8
-_ENCODINGS = {  # UTF-32 first: its little-endian mark begins with that of UTF-16
-    b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
-}  # fmt: skip
+_UTF_16, _UTF_32 = (b"\xff\xfe", b"\xfe\xff"), (b"\xff\xfe\0\0", b"\0\0\xfe\xff")  # their byte order marks
+# Encodings of text files that aren't UTF-8, most frequent first; iconv knows these names.
+_ENCODINGS = (
+    "WINDOWS-1252", "WINDOWS-1251", "GB18030", "SHIFT_JIS", "WINDOWS-1250", "EUC-KR", "BIG5", "KOI8-R", "EUC-JP",
+    "WINDOWS-1253", "WINDOWS-1254", "WINDOWS-1256",
+)  # fmt: skip
+_CONTROLS = re.compile("[\x80-\x9f]")  # control characters that no text needs
 _FORMATS = {  # first bytes: (kind of file, advice)
     rb"PK\x03\x04.{26}(mimetypeapplication/vnd.oasis|\[Content_Types\]|_rels/|word/|xl/|ppt/)": (
         "an office document (docx, xlsx, odt ...)", "export it as plain text or CSV"
@@ -54,19 +64,27 @@ def read_lines(source: Input | Path) -> Iterator[bytes]:
         DataError: the file isn't text, or can't be read.
     """
     with _text(source) as file:
-        for number, line in enumerate(file):
+        for number, line in enumerate(iter(partial(file.readline, MOST_BYTES), b"")):
             text = line.removesuffix(b"\n").removesuffix(b"\r")
+            if len(line) == MOST_BYTES:
+                raise too_long(source, number + 1)
             yield text if number else text.removeprefix(_BYTE_ORDER_MARK)
 
 
 def read_blocks(source: Input | Path) -> Iterator[list[bytes]]:
     """Yield lists of lines with their ends, of about a million bytes each. Raises the errors of `read_lines`."""
     with _text(source) as file:
-        lines = file.readlines(_TOGETHER)
-        lines[:1] = [line.removeprefix(_BYTE_ORDER_MARK) for line in lines[:1]]
-        while lines:
+        number, lines, size = 0, list[bytes](), 0
+        for number, line in enumerate(iter(partial(file.readline, MOST_BYTES), b""), 1):
+            if len(line) == MOST_BYTES:
+                raise too_long(source, number)
+            lines.append(line if number > 1 else line.removeprefix(_BYTE_ORDER_MARK))
+            size += len(line)
+            if size >= _TOGETHER:
+                yield lines
+                lines, size = [], 0
+        if lines:
             yield lines
-            lines = file.readlines(_TOGETHER)
 
 
 def read_whole(source: Input | Path) -> bytes:
@@ -82,14 +100,50 @@ def _text(source: Input | Path) -> Iterator[io.BufferedIOBase]:
     name = source.name
     try:
         with source.open() as raw, io.BufferedReader(cast(io.RawIOBase, _decompressed(raw)), _BLOCK) as file:
-            _expect_text(name, file.peek(_BLOCK))
+            block = file.peek(_BLOCK)
+            if block.startswith(_UTF_16) and not block.startswith(_UTF_32):
+                file = io.BufferedReader(_AsUtf8(file), _BLOCK)
+                block = file.peek(_BLOCK)
+            _expect_text(name, block)
             yield file
+    except UnicodeDecodeError as error:  # half of a UTF-16 unit; other faults cost only their own line
+        raise DataError(f"{name} is damaged or cut off: {error}", expected="complete UTF-16", name=name) from error
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
         raise DataError(
             f"{name} is damaged or cut off: it can't be decompressed to its end ({error})",
             expected="complete gzip or xz data",
             name=name,
         ) from error
+
+
+class _AsUtf8(io.RawIOBase):
+    """UTF-16 with a byte order mark, read as UTF-8. Half of a surrogate pair becomes bytes that aren't UTF-8."""
+
+    def __init__(self, file: Any) -> None:
+        self._text = io.TextIOWrapper(file, "utf-16", errors="surrogatepass", newline="")
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._rest:
+            self._rest = self._text.read(_BLOCK).encode("utf-8", "surrogatepass")
+        part, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+
+def too_long(source: Input | Path, line: int) -> DataError:
+    """Return the error for a line that is too long to be a line of text."""
+    name = source.name if isinstance(source, Input) else str(source)
+    return DataError(
+        f"{name} line {line:,} has more than {MOST_BYTES >> 20} MB",
+        expected=f"lines of at most {MOST_BYTES >> 20} MB",
+        fix="break it into shorter lines, for example with: fold -s -w 10000 FILE",
+        name=name,
+        line=line,
+    )
 
 
 def decode(line: bytes) -> str | None:
@@ -117,9 +171,50 @@ def one_line(text: str) -> str:
     return " ".join(text.splitlines()) if text.splitlines() != [text] else text
 
 
-def to_utf8(encoding: str = "LATIN1") -> str:
-    """Return advice on how to convert a file to UTF-8."""
+def to_utf8(lines: Iterable[bytes]) -> str:
+    """Return advice on how to convert lines to UTF-8, some of which aren't.
+
+    Bytes from 0x80 to 0x9F are letters or punctuation in WINDOWS-1252, and control characters in LATIN1. If there are
+    some, and no words beyond ASCII, the encoding is named. Otherwise, the advice shows what the text would be in
+    several encodings.
+    """
+    strange = [line for line in islice(lines, _LOOKED_AT) if decode(line) is None]
+    if not strange:
+        return ""
+    first, rest = strange[0][:_EXCERPT], b"".join(strange)
+    readings = dict[str, str]()
+    for encoding in _ENCODINGS:
+        try:
+            text = rest.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if not _CONTROLS.search(text):
+            readings.setdefault(first.decode(encoding, "replace"), encoding)
+    words = sum(map(len, re.findall(rb"[\x80-\xff]{3,}", rest)))  # as in other scripts
+    accents = words < _IN_WORDS * len(re.findall(rb"[\x80-\xff]", rest))
+    if accents and "WINDOWS-1252" in readings.values() and re.search(rb"[\x80-\x9f]", rest):
+        return _converted("WINDOWS-1252") + f" (then it reads {shown(next(iter(readings)))})"
+    shows = "".join(f"\n    {encoding:13} {shown(text)}" for text, encoding in islice(readings.items(), _READINGS))
+    return f"find out the file's encoding, then {_converted('ENCODING')}" + (
+        shows and f"\n  a line of it in each:{shows}"
+    )
+
+
+def _converted(encoding: str) -> str:
     return f"convert it with: iconv -f {encoding} -t UTF-8"
+
+
+def count_controls(text: str) -> int:
+    """Return 1 if a text has control characters from U+0080 to U+009F, which show a wrong conversion, else 0."""
+    return int(not text.isascii() and _CONTROLS.search(text) is not None)
+
+
+def controls_note(count: int, what: str) -> str:
+    """Return a note on the number of texts with such characters."""
+    return (
+        f"{count:,} {what} with control characters from U+0080 to U+009F: if the text was converted from LATIN1, "
+        "convert the original from WINDOWS-1252 instead"
+    )
 
 
 def _decompressed(raw: io.BufferedReader) -> IO[bytes] | io.BufferedIOBase:
@@ -133,9 +228,8 @@ def _expect_text(name: str, block: bytes) -> None:
     """Raise a DataError that names the format if a file isn't text."""
     if not block:
         raise DataError(f"{name} is empty", expected="lines of text", name=name)
-    for mark, encoding in _ENCODINGS.items():
-        if block.startswith(mark):
-            raise _wrong_encoding(name, encoding)
+    if block.startswith(_UTF_32):
+        raise _wrong_encoding(name, "UTF-32")
     for pattern, (kind, fix) in _FORMATS.items():
         if re.match(pattern, block[:400], re.DOTALL):
             raise DataError(f"{name} is {kind}", expected="text, plain or packed with gzip or xz", fix=fix, name=name)
@@ -157,7 +251,7 @@ def _expect_text(name: str, block: bytes) -> None:
 
 
 def _wrong_encoding(name: str, encoding: str) -> DataError:
-    return DataError(f"{name} is {encoding}", expected="UTF-8", fix=to_utf8(encoding), name=name, value=encoding)
+    return DataError(f"{name} is {encoding}", expected="UTF-8", fix=_converted(encoding), name=name, value=encoding)
 
 
 def _encoding_without_mark(block: bytes) -> str:

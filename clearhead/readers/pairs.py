@@ -8,6 +8,7 @@ import itertools
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from .column_roles import SENTENCES, Roles
 from .files import STDIN, Input, bytes_digest, expect_digest, inputs
 from .in_memory import SOURCE, TARGET, Rows, as_paths
 from .json_lines import JsonLines, detect_json_lines
-from .lines import HEAD_LINES, read_lines, to_utf8
+from .lines import HEAD_LINES, controls_note, count_controls, read_lines, to_utf8
 from .skipped import Report, Skipped
 from .tables import Pair, Table, detect_table
 
@@ -126,7 +127,7 @@ class PairSource:
     def close(self) -> None:
         """Delete the copies of streams, and the pairs kept in memory."""
         self._pairs = None
-        for each in itertools.chain(*self._sides):
+        for each in chain(*self._sides):
             each.close()
 
     def digest(self) -> str:
@@ -143,21 +144,24 @@ class PairSource:
             return
         report = Report(self.report.paths)
         kept: list[Pair] | None = []
-        letters = last = 0
+        letters = last = n_controls = 0
         for pair in self._aligned(report) if self.is_aligned else self._tables(report):
             report.used += pair[0] != last
             last = pair[0]
+            n_controls += count_controls(pair[1]) or count_controls(pair[2])
             if kept is not None:
                 kept.append(pair)
                 letters += _PAIR + len(pair[1]) + len(pair[2])
                 if letters > self._most:
                     kept = None
             yield pair
+        if n_controls:
+            report.notes.append(controls_note(n_controls, f"{self.roles.item}s"))
         if not report.used:
             name = " and ".join(report.paths)
             raise DataError(
                 f"no usable pair in {name}\n  {report}",
-                fix=to_utf8() if "not UTF-8" in report.skipped else "",
+                fix=to_utf8(line for each in chain(*self._sides) for line in read_lines(each)),
                 name=name,
                 value=report.skipped,
             )

@@ -74,7 +74,10 @@ def _parsed(name: str, content: bytes) -> Any:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{name} isn't UTF-8 (line {line:,}, byte {error.start:,})", fix=to_utf8(), name=name, line=line
+            f"{name} isn't UTF-8 (line {line:,}, byte {error.start:,})",
+            fix=to_utf8(content.split(b"\n")),
+            name=name,
+            line=line,
         ) from error
     except json.JSONDecodeError as error:
         place = f"line {error.lineno:,}, column {error.colno:,}"
@@ -231,7 +234,7 @@ def _cells(table: Input, number: int, line: bytes) -> list[str]:
     if text is None:
         raise DataError(
             f"{table.name} line {number:,} isn't UTF-8: {shown(undecodable(line))}",
-            fix=to_utf8(),
+            fix=to_utf8([line]),
             name=table.name,
             line=number,
         )

@@ -294,7 +294,7 @@ def _no_columns(name: str, head: Sequence[bytes], rest: Iterable[bytes], data: D
     between = f" separated by a {_named(mark)}" if mark else ""
     fixes = [] if mark else [_hint(head, roles)]
     if strange := sum(decode(line) is None for line in head):
-        fixes.append(f"{strange:,} of these lines aren't UTF-8; {to_utf8()}")
+        fixes.append(f"{strange:,} of these lines aren't UTF-8; {to_utf8(head)}")
     return DataError(
         f"{name} has no line with two columns{between} ({checked})\n  line {number}: {shown(undecodable(line))}",
         expected=f"{roles.source}<TAB>{roles.target}, a CSV, JSON lines, or two line-aligned files ({roles.files})",

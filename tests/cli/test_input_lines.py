@@ -1,11 +1,13 @@
 import os
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clearhead.cli import input_lines
 from clearhead.cli.input_lines import Line, line_of, read_groups
 from clearhead.errors import DataError
 
@@ -119,3 +121,12 @@ def test_a_folder_as_standard_input_is_rejected(tmp_path: os.PathLike[str]) -> N
         list(read_groups(descriptor))
     assert caught.value.name == "-"
     os.close(descriptor)
+
+
+def test_a_line_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_lines, "LONGEST", 1 << 17)
+    assert [len(line.text) for group in read_all(b"a" * 99_999 + b"\nb") for line in group] == [99_999, 1]
+    (tmp_path / "x").write_bytes(b"a\n" + b"b" * (1 << 20))
+    with (tmp_path / "x").open("rb") as file, pytest.raises(DataError) as caught:
+        list(read_groups(file.fileno()))
+    assert caught.value.name and caught.value.line in (1, 2) and caught.value.expected

@@ -112,7 +112,7 @@ def test_lines_that_cannot_be_read_are_left_out_counted_and_shown(tmp_path: Path
     [
         (b"", "is empty"),
         ("café\n".encode("latin-1") * 3, "isn't UTF-8 text: 3 of its 3 lines can't be read"),
-        ("text\n".encode("utf-16"), "is UTF-16"),
+        ("text\n".encode("utf-32"), "is UTF-32"),
         (b"PK\x03\x04rest", "is a zip archive"),
         (gzip.compress(b"text\n" * 99, mtime=0)[:-9], "is damaged or cut off"),
         (b'{"title": "a"}\n', "has JSON objects without a string in 'text'"),

@@ -311,7 +311,7 @@ def test_a_wrong_type_is_refused_with_its_place(tmp_path: Path, path: str, value
         ("3", "x contains a number"),
         ('{\n"questions": []}', "x: data is missing"),
         (b'{"data": [{"title": "\xff"}]}', "x isn't UTF-8 (line 1, byte 21)"),
-        (json.dumps(squad(BORN)).encode("utf-16"), "x is UTF-16"),
+        (json.dumps(squad(BORN)).encode("utf-32"), "x is UTF-32"),
         (b"", "x is empty"),
         (bytes(99), "x isn't text"),
         (gzip.compress(json.dumps(squad(BORN)).encode())[:-9], "x is damaged or cut off"),

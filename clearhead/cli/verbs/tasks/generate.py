@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ....config.messages import say
-from ...input_lines import STDIN, line_of, text_of
+from ...input_lines import LONGEST, STDIN, line_of, text_of, too_long
 from ...input_warnings import warn_of_bytes
 from ...models import SEARCH, add_greedy, add_model_options, apply_greedy, open_model, ready_engine
 from ...output import to_json
@@ -97,7 +97,10 @@ def _prompt(text: str, number: int) -> str:
     if text == STDIN:
         if sys.stdin is None:
             raise UsageError("standard input is closed", fix='give a text: clearhead generate DIR "once upon a time"')
-        line = line_of(1, sys.stdin.buffer.read().removesuffix(b"\n"))
+        content = sys.stdin.buffer.read(LONGEST + 1)
+        if len(content) > LONGEST:
+            raise too_long(1)
+        line = line_of(1, content.removesuffix(b"\n"))
         warn_of_bytes("standard input", line)
         return line.text
     line = text_of(text, number)
