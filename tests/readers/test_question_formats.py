@@ -6,6 +6,7 @@ import io
 import lzma
 import re
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +57,12 @@ def aligned_shards(folder: Path) -> list[Path]:
     return [folder / "0", folder / "1"]
 
 
+def zipped(folder: Path) -> list[Path]:
+    with zipfile.ZipFile(folder / "x.zip", "w") as archive:
+        archive.writestr("x.tsv", tsv())
+    return [folder / "x.zip"]
+
+
 FORMS: dict[str, Callable[[Path], list[Path | str]]] = {
     "TSV": lambda folder: [written(folder / "x", tsv())],
     "CSV": lambda folder: [written(folder / "x", csv())],
@@ -66,6 +73,7 @@ FORMS: dict[str, Callable[[Path], list[Path | str]]] = {
     "two aligned files": aligned,
     "a folder": shards,
     "two folders": aligned_shards,
+    "a zip archive": zipped,
     "standard input": lambda _: ["-"],
     "gzip and xz": lambda folder: [written(folder / "x", lzma.compress(csv()))],
 }
