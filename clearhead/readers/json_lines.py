@@ -246,8 +246,8 @@ def parsed_json(text: str) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise RepeatedKeyError(f"repeated key {next(key for key in keys if keys.count(key) > 1)!r}")
+        key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise RepeatedKeyError(f"repeated key {key}")
     return values
 
 
