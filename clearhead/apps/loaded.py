@@ -1,5 +1,6 @@
 """Loaded model folders. The weights are read on first use."""
 
+import copy
 import importlib
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
@@ -88,6 +89,19 @@ class LoadedModel:
             other._shared = self._shared or self
         elif "_weights" in (source := self._shared or self).__dict__:
             other.__dict__["_weights"], other.watch = source._weights, source.watch
+        return other
+
+    def separate(self) -> "LoadedModel":
+        """Return the same model with a torch module of its own, which hooks and switches of this one don't reach.
+
+        If this one has read its weights, both use the same memory for them.
+        """
+        other = LoadedModel(self.path, self.config, self._tokenizer, stored=self.stored, converters=self.converters)
+        if "_weights" in (source := self._shared or self).__dict__:
+            module, digest = source._weights
+            shared = {id(it): it for it in (*module.parameters(), *module.buffers())}
+            other.__dict__["_weights"] = twin, _ = copy.deepcopy(module, shared), digest
+            other.watch = ModuleWatch(twin)
         return other
 
     @cached_property

@@ -23,6 +23,10 @@ _MOMENT = 0.2  # seconds
 _WEIGHT = 0.1  # of the newest time per input in the average
 
 
+class AbandonedError(Exception):
+    """Nobody waits any more for what is being computed."""
+
+
 @dataclass
 class _Active:
     """A group with its rows by number, and the steps since one joined."""
@@ -45,6 +49,7 @@ class Batcher:
         self._open, self._most = open_group, most
         self._waiting: deque[Row] = deque()
         self._groups: dict[Work, _Active] = {}
+        self._computing: list[Row] = []
         self._changed, self._closed, self._ended = threading.Condition(), False, False
         self._seconds, self._seconds_per_row = 0.0, 0.0
         self._thread = threading.Thread(target=self._answer_all, name=name, daemon=True)
@@ -130,6 +135,11 @@ class Batcher:
 
     # --- on the thread
 
+    def check_wanted(self) -> None:
+        """Raise AbandonedError if nobody waits any more for what is being computed."""
+        if all(row.future.cancelled() for row in self._computing):
+            raise AbandonedError
+
     def _answer_all(self) -> None:
         while True:
             with self._changed:
@@ -183,7 +193,7 @@ class Batcher:
             group.drop(number)
             del rows[number]
         if rows:
-            started, active.steps = time.perf_counter(), active.steps + 1
+            started, active.steps, self._computing = time.perf_counter(), active.steps + 1, list(rows.values())
             try:
                 done = [(rows.pop(number), answer) for number, answer in group.step()]
             except Exception as error:

@@ -41,12 +41,14 @@ class Limits:
     """The most that a request may ask for, and that the server takes on."""
 
     body: int = _limit(10_000_000, "maximum size of a request in bytes")
+    pixels: int = _limit(16_000_000, "maximum number of pixels of an image, which a small file can exceed")
     chars: int = _limit(5_000, "maximum length of a text in characters")
     texts: int = _limit(100, "maximum number of texts per request")
     beam: int = _limit(16, "maximum beam size")
     n: int = _limit(8, "maximum number of answers per text")
     tokens: int = _limit(1_000, "maximum number of tokens that a request can ask to add to a text")
     queue: int = _limit(1_000, "maximum number of texts that wait for a model; later ones are rejected")
+    explanations: int = _limit(20, "maximum number of explanations that wait for a model; later ones are rejected")
     seconds: int = _limit(60, "maximum time for a request in seconds")
 
     def check_texts(self, texts: list[str], name: str) -> None:

@@ -1,13 +1,15 @@
-"""How the inputs of some work are answered together."""
+"""How the inputs of some work are answered together, and explanations next to them."""
+
+from functools import cache
 
 from ..apps.app import App
+from .batching import Batcher
 from .decoders import decoder_of
 from .groups import AtOnce, Group
 from .live_groups import LiveGroup
 from .work import Work, run_work
 
 _TOGETHER = 128  # inputs; more don't make a batch faster
-_ALONE = ("explanations", "pages", "scores")  # nothing is gained by waiting for others
 
 
 def open_group(app: App, work: Work) -> Group:
@@ -19,4 +21,25 @@ def open_group(app: App, work: Work) -> Group:
     decoder = decoder_of(app, work)
     if decoder is not None:
         return LiveGroup(decoder)
-    return AtOnce(lambda inputs: run_work(app, work, inputs), most=1 if work.method in _ALONE else _TOGETHER)
+    # Scores gain nothing by waiting for others.
+    return AtOnce(lambda inputs: run_work(app, work, inputs), most=1 if work.method == "scores" else _TOGETHER)
+
+
+def open_explanations(app: App, *, most: int, name: str) -> Batcher:
+    """Return a queue for explanations, with a thread and a torch module of its own, so that others don't wait.
+
+    A computation ends with the next block of the model when its client has left.
+    """
+    twin = cache(lambda: _interruptible(app, queue))
+    queue = Batcher(lambda work: AtOnce(lambda inputs: run_work(twin(), work, inputs), most=1), most=most, name=name)
+    return queue
+
+
+def _interruptible(app: App, queue: Batcher) -> App:
+    from ..inspection.record.parts import stacks
+
+    twin = type(app)(app.loaded.separate())
+    for stack in stacks(twin.model).values():
+        for block in stack.blocks:
+            block.register_forward_pre_hook(lambda *_: queue.check_wanted())
+    return twin

@@ -11,9 +11,9 @@ from ..config.messages import say
 from ..errors import ClearheadError, ConfigError, nearest
 from .batching import Batcher
 from .limits import Limits, RequestError
-from .opening import open_group
+from .opening import open_explanations, open_group
 from .waiting_rows import Stream
-from .work import Work, warm
+from .work import EXPLAINING, Work, warm
 
 _LANGUAGE = r"[a-z]{2,3}(?:[_][A-Za-z]{2,4})?"
 _PAIR = re.compile(rf"(?:^|[^A-Za-z])({_LANGUAGE})-({_LANGUAGE})$")
@@ -35,11 +35,12 @@ class Languages:
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A loaded model with its queue."""
+    """A loaded model with its queues: one for explanations, and one for everything else."""
 
     name: str
     app: App
     batcher: Batcher
+    explanations: Batcher
     limits: Limits
     languages: Languages | None = None
 
@@ -60,11 +61,17 @@ class ServedModel:
 
     async def answers(self, work: Work, inputs: Sequence[Any]) -> list[Any]:
         """Return an answer to each input; see `Batcher.answers`."""
-        return await self.batcher.answers(work, inputs, self.limits.seconds)
+        queue = self.explanations if work.method in EXPLAINING else self.batcher
+        return await queue.answers(work, inputs, self.limits.seconds)
 
     def stream(self, work: Work, inputs: Sequence[Any]) -> Stream:
         """Return the answers to some inputs as a stream; see `Batcher.stream`."""
         return self.batcher.stream(work, inputs, self.limits.seconds)
+
+    def close(self) -> None:
+        """End the threads when everything that waits is answered."""
+        self.batcher.close()
+        self.explanations.close()
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,7 @@ class ModelShelf:
             warm(app)
         old, self.models = self.models, {name.name: self._served(name, app) for name, app in apps.items()}
         for model in old.values():
-            model.batcher.close()
+            model.close()
 
     def reload(self) -> None:
         """Read all models again, and report errors instead of raising them."""
@@ -146,14 +153,14 @@ class ModelShelf:
 
     def _served(self, name: ModelName, app: App) -> ServedModel:
         batcher = Batcher(lambda work: open_group(app, work), most=self.limits.queue, name=name.name)
-        return ServedModel(
-            name.name, app, batcher, self.limits, name.languages if app.task.verb == "translate" else None
-        )
+        explanations = open_explanations(app, most=self.limits.explanations, name=f"explanations of {name.name}")
+        languages = name.languages if app.task.verb == "translate" else None
+        return ServedModel(name.name, app, batcher, explanations, self.limits, languages)
 
     def close(self) -> None:
         """End all threads."""
         for model in self.models.values():
-            model.batcher.close()
+            model.close()
 
     def of_task(self, *verbs: str) -> list[ServedModel]:
         """Return the models of some tasks."""

@@ -1,9 +1,12 @@
 """Run the server: sockets, signals, and loading in the background."""
 
 import asyncio
+import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +18,7 @@ from ..errors import ConfigError
 from .guards import Access
 from .served_models import ModelShelf
 from .site import make_site
+from .waiting_rows import call_in
 
 _KEEP_ALIVE = 75  # seconds until an idle connection is closed
 
@@ -63,6 +67,9 @@ def serve(shelf: ModelShelf, address: Address, access: Access, *, log_texts: boo
         loop.add_signal_handler(signal.SIGTERM, running.stop)
         loop.add_signal_handler(signal.SIGHUP, running.reload)
         await running.run(listening)
+        if running.is_loading:  # a compiler in a thread would crash the interpreter if that ended the usual way
+            sys.stderr.flush()
+            os._exit(0)
 
     with address.listen() as listening:
         asyncio.run(run(listening))
@@ -83,6 +90,7 @@ class RunningServer:
         self._shelf = shelf
         self._site = make_site(shelf, access, self._lifespan, log_texts=log_texts)
         self._failure: Exception | None = None
+        self.is_loading = False
         self._server = _Server(
             uvicorn.Config(
                 self._site,
@@ -130,13 +138,35 @@ class RunningServer:
 
     async def _load(self) -> None:
         say(f"loading; {self._url}/readyz answers 200 once that's done")
+        self.is_loading = True
         try:
-            await asyncio.to_thread(self._shelf.load)
+            await _in_background(self._shelf.load)
             models = ", ".join(f"{it.name} ({it.verb})" for it in self._shelf.models.values())
+            self.is_loading = False
             say(f"serving {models} at {self._url}\n  press Ctrl-C to stop")
         except Exception as error:
-            self._failure = error
+            self._failure, self.is_loading = error, False
             self._server.should_exit = True
+
+
+def _in_background(function: Callable[[], None]) -> "asyncio.Future[None]":
+    """Run a function in a thread that doesn't keep a stopping server waiting: it may compile for half a minute."""
+    loop, done = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+
+    def settle(error: Exception | None) -> None:
+        if not done.done():
+            done.set_result(None) if error is None else done.set_exception(error)
+
+    def run() -> None:
+        try:
+            function()
+        except Exception as error:
+            call_in(loop, settle, error)
+        else:
+            call_in(loop, settle, None)
+
+    threading.Thread(target=run, name="loading", daemon=True).start()
+    return done
 
 
 def _url(listening: socket.socket) -> str:

@@ -44,7 +44,11 @@ class _Queues(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Return the length of each queue."""
-        waiting = GaugeMetricFamily("clearhead_waiting_texts", "texts that wait for a model", labels=["model"])
+        texts, explanations = (
+            GaugeMetricFamily(f"clearhead_waiting_{it}", f"{it} that wait for a model", labels=["model"])
+            for it in ("texts", "explanations")
+        )
         for name, model in self._models().items():
-            waiting.add_metric([name], model.batcher.waiting)
-        yield waiting
+            texts.add_metric([name], model.batcher.waiting)
+            explanations.add_metric([name], model.explanations.waiting)
+        yield from (texts, explanations)

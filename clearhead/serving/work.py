@@ -10,6 +10,8 @@ from ..errors import DataError
 from ..readers.skipped import Report
 from .bodies import json_bytes
 
+EXPLAINING = ("explanations", "pages")  # keys of `METHODS` that can take a hundred times as long as an answer
+
 
 @dataclass(frozen=True)
 class Work:

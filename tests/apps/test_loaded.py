@@ -30,6 +30,18 @@ def test_copies_with_other_search_settings_share_weights_and_engines(app: App) -
     assert copied(TEXT) == other(TEXT) and copied.model is not app.model
 
 
+@pytest.mark.parametrize("was_read", [False, True])
+def test_a_separate_model_has_the_same_weights_but_its_own_hooks(app: App, was_read: bool) -> None:
+    answer = app(TEXT) if was_read else load(app.path, device="cpu")(TEXT)
+    other = type(app)(app.loaded.separate())
+    assert other(TEXT) == answer and other.model is not app.model
+    pairs = zip(app.model.parameters(), other.model.parameters(), strict=True)
+    assert all((one.data_ptr() == same.data_ptr()) == was_read and one.equal(same) for one, same in pairs)
+    with other.without("decoder.0.cross"):
+        assert app.loaded.watch.changes is None and not app.loaded.handle.needs_module
+        assert other.loaded.handle.needs_module
+
+
 @pytest.mark.parametrize("engine", ["loops", "ct2"])
 def test_an_engine_with_its_own_copy_notices_changed_weights(
     app: App, engine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

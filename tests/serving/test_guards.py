@@ -10,6 +10,7 @@ import shutil
 import socket
 import threading
 import time
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,7 @@ from clearhead.serving.guards import Access, Guards
 from clearhead.serving.limits import Limits
 from clearhead.serving.server import Address
 from clearhead.serving.server_metrics import ServerMetrics
+from clearhead.serving.work import METHODS
 
 KEY = {"Authorization": "Bearer secret"}
 ASK = {"q": "She sings.", "source": "en", "target": "fr"}
@@ -219,7 +221,8 @@ def test_a_client_that_never_reads_is_given_up() -> None:
 
 def slow_request(port: int, path: str = "/api/translate", **more: object) -> socket.socket:
     """Send a request that takes many steps, and don't wait for the answer."""
-    body = json.dumps({"text": ["She sings. " * 3] * 30, "min_len": 38, "beam": 16, **more}).encode()
+    many = {"text": ["She sings. " * 3] * 30, "min_len": 38, "beam": 16} if path == "/api/translate" else {}
+    body = json.dumps(many | more).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
     sent = socket.create_connection(("127.0.0.1", port), timeout=60)
     sent.sendall(head.encode() + body)
@@ -242,6 +245,42 @@ def test_a_client_that_leaves_frees_its_rows(translator, more) -> None:
     assert wait_for(lambda: batcher.busy > 0)
     sent.close()
     assert wait_for(lambda: batcher.busy == batcher.waiting == 0)
+
+
+@pytest.fixture
+def endless(translator, monkeypatch):
+    """The translator, whose explanations run the model until their client has left."""
+
+    def explanations(app, inputs, _options) -> None:
+        while True:
+            app.explain(inputs[0])
+
+    monkeypatch.setitem(METHODS, "explanations", explanations)
+    return translator
+
+
+def test_an_explanation_holds_up_no_translation_and_stops_when_its_client_leaves(endless) -> None:
+    queue, text = endless.shelf.models["en-fr"].explanations, "She sings."
+    before = endless.post("/translate", ASK).json()
+    with slow_request(endless.port, "/api/explain", text=text):
+        assert wait_for(lambda: queue.busy == 1)
+        assert endless.post("/translate", ASK).json() == before
+        assert queue.busy == 1
+    assert wait_for(lambda: queue.busy == 0)
+
+
+def test_explanations_have_a_queue_and_a_limit_of_their_own(endless, monkeypatch) -> None:
+    queue, answers = (getattr(endless.shelf.models["en-fr"], it) for it in ("explanations", "batcher"))
+    monkeypatch.setattr(queue, "_most", 1)
+    with ExitStack() as clients:
+        for count in (0, 1):
+            clients.enter_context(slow_request(endless.port, "/api/explain", text="She sings."))
+            assert wait_for(lambda count=count: (queue.busy, queue.waiting) == (1, count))
+        assert endless.post("/api/explain", {"text": "She sings."}).status == 429
+        metrics = endless.ask("GET", "/metrics").body.decode()
+        assert 'waiting_explanations{model="en-fr"} 1.0' in metrics and 'waiting_texts{model="en-fr"} 0.0' in metrics
+        assert answers.waiting == answers.busy == 0
+    assert wait_for(lambda: queue.busy == queue.waiting == 0)
 
 
 def test_a_stopping_server_finishes_what_it_has_and_takes_nothing_new(serve, model_folder) -> None:

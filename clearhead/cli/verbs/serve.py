@@ -70,9 +70,9 @@ def _run(options: Options) -> None:
     address = Address(host=options.host, port=_whole("--port", options.port, most=65_535))
     access = Access(_keys(options.api_key_file), [name.lower() for name in options.allow_host], options.cors)
     names = [ModelName.read(it, options.languages) for it in options.models]
-    shelf = ModelShelf(names, lambda folder: _load(folder, options), _limits(options))
+    shelf = ModelShelf(names, lambda folder: _prepared(_load(folder, options)), _limits(options))
     for name in names:
-        _prepare(_load(name.folder, options))  # raises errors before anything is served
+        _check(_load(name.folder, options))
     if options.host not in _LOCAL:
         _warn_of_others(options)
     serve(shelf, address, access, log_texts=options.log_texts)
@@ -98,12 +98,21 @@ def _load(folder: str, options: Options) -> "App":
     return app.override({name: value for name, value in given.items() if name in _SETTINGS})
 
 
-def _prepare(app: "App") -> None:
+def _check(app: "App") -> None:
+    """Raise errors in the choice of the engine before anything is served."""
+    from ...decode.registry import choice_for
+
+    if app.config.model.topology != "encoder-only":
+        choice_for(app.loaded.handle, app.decode_config())
+
+
+def _prepared(app: "App") -> "App":
     """Prepare the fastest engine for the model, even if that takes half a minute once: a server runs for long."""
     from ...decode.registry import prepare
 
     if app.config.model.topology != "encoder-only":
         prepare(app.loaded.handle, app.decode_config())
+    return app
 
 
 def _keys(name: str | None) -> list[str]:

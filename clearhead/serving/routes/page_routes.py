@@ -15,7 +15,7 @@ from ..limits import RequestError
 from ..served_models import ServedModel
 from ..work import Work
 from .asking import answered, shelf_of
-from .uploads import expect_modality, saved
+from .uploads import check_pixels, expect_modality, saved
 
 
 class File(msgspec.Struct):
@@ -62,6 +62,7 @@ async def page(request: Request) -> Response:
         content = await asyncio.to_thread(_decoded, asked.file)
         file = await saved(asked.file.name, content, folder)
         with file.named():
+            await check_pixels(model, file)
             return await _answer(request, model, work, str(file.path))
 
 

@@ -13,7 +13,7 @@ from ..work import Work
 from .asking import answered, shelf_of
 from .event_stream import Events, event_stream
 from .fields import Fields
-from .uploads import expect_modality, is_upload, uploaded_files
+from .uploads import check_pixels, expect_modality, is_upload, uploaded_files
 
 Texts = str | list[str]
 
@@ -80,6 +80,8 @@ async def _classify_files(request: Request) -> Response:
         model = shelf_of(request).find(given.take("model", str | None), "classify")
         model.limits.check_count(len(files), "file")
         expect_modality(model)
+        for file in files:
+            await check_pixels(model, file)
         work = Work.of("results", given.search(model))
         found = await answered(request, model, work, [str(it.path) for it in files])
         records = [it.to_dict() | {"text": file.name} for file, it in zip(files, found)]

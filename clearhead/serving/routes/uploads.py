@@ -12,6 +12,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
 from ...errors import DataError
+from ...readers.media.images import probe_image
 from ..bodies import form_of
 from ..limits import RequestError
 from ..served_models import ServedModel
@@ -71,6 +72,16 @@ def expect_modality(model: ServedModel, modality: str = "") -> None:
     if model.modality == "text" or modality not in ("", model.modality):
         what, expected = f"the model {model.name!r} reads {model.reads}", modality or "images or audio"
         raise RequestError(400, what, expected=f"a model that reads {expected}", name="model", value=model.name)
+
+
+async def check_pixels(model: ServedModel, file: Upload) -> None:
+    """Raise RequestError if a file is an image that would need too much memory when it's decoded."""
+    if model.modality != "image":
+        return
+    size, most = await asyncio.to_thread(probe_image, str(file.path)), model.limits.pixels
+    if size.height * size.width > most:
+        what, expected = f"{file.name} has {size.width:,} x {size.height:,} pixels", f"at most {most:,} pixels"
+        raise RequestError(413, what, expected=expected, fix="send a smaller version", name="file")
 
 
 async def saved(name: str, content: bytes, folder: str, number: int = 0) -> Upload:

@@ -59,9 +59,13 @@ def test_a_port_in_use_is_an_error(run, model_folder) -> None:
 def test_the_fastest_engine_is_prepared_before_the_first_request(run, model_folder, monkeypatch) -> None:
     prepared = []
     monkeypatch.setattr("clearhead.decode.registry.prepare", lambda handle, decode: prepared.append(decode.engine))
-    monkeypatch.setattr("clearhead.serving.server.serve", lambda *_, **__: None)
+    monkeypatch.setattr(
+        "clearhead.serving.server.serve", lambda shelf, *_, **__: prepared.append(shelf) or shelf.load()
+    )
     assert run("serve", model_folder).code == 0
-    assert prepared == ["auto"]
+    shelf, engine = prepared  # the server listens while the engine is prepared
+    assert engine == "auto" and shelf.models
+    shelf.close()
 
 
 def test_what_is_no_model_is_an_error_before_anything_is_served(run, tmp_path) -> None:

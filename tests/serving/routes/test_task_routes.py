@@ -1,3 +1,4 @@
+import base64
 import io
 import json
 from pathlib import Path
@@ -243,6 +244,17 @@ def test_a_file_that_is_no_image_is_an_error_that_names_it_and_no_path_of_the_se
     found = others.post("/api/classify", **multipart({"a.png": b"no image"}, model="see"))
     message = found.json()["error"]["message"]
     assert found.status == 400 and "a.png" in message and "/" not in message.split("\n")[0]
+
+
+def test_a_small_file_with_many_pixels_is_rejected_before_it_is_decoded(others, monkeypatch) -> None:
+    buffer, limits = io.BytesIO(), others.shelf.models["see"].limits
+    Image.new("1", (8_000, 2_001)).save(buffer, "png")
+    assert len(buffer.getvalue()) < 10_000 and limits.pixels == 16_000_000
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda _: pytest.fail("decoded"))
+    found = others.post("/api/classify", **multipart({"a.png": buffer.getvalue()}, model="see"))
+    asked = {"model": "see", "file": {"name": "a.png", "b64": base64.b64encode(buffer.getvalue()).decode()}}
+    for reply in (found, others.post("/api/page", asked)):
+        assert reply.status == 413 and reply.json()["error"]["what"].startswith("a.png has 8,000 x 2,001")
 
 
 def test_a_path_in_json_is_never_read(others, tmp_path) -> None:

@@ -1,0 +1,41 @@
+"""A server that's still loading."""
+
+import asyncio
+import threading
+import urllib.error
+import urllib.request
+
+from clearhead.serving.guards import Access
+from clearhead.serving.limits import Limits
+from clearhead.serving.served_models import ModelName, ModelShelf
+from clearhead.serving.server import Address, RunningServer
+
+
+def status(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=20) as reply:
+            return reply.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_a_server_that_compiles_is_alive_but_not_ready_and_can_be_stopped() -> None:
+    began, end = threading.Event(), threading.Event()
+
+    def load(_folder: str) -> None:
+        began.set()
+        end.wait(20)
+
+    async def use() -> list[int]:
+        running = RunningServer(ModelShelf([ModelName.read("en-fr=x")], load, Limits()), Access())
+        with Address(port=0).listen() as listening:
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            serving = asyncio.create_task(running.run(listening))
+            await asyncio.to_thread(began.wait, 20)
+            found = [await asyncio.to_thread(status, url + path) for path in ("/livez", "/readyz", "/v1/models")]
+            running.stop()
+            await serving
+        return found
+
+    assert asyncio.run(asyncio.wait_for(use(), 15)) == [200, 503, 503]
+    end.set()
