@@ -43,7 +43,7 @@ def as_object(value: object, kind: type[T]) -> T:
 
 
 def _field(message: str) -> str:
-    return message.partition("$.")[2].partition("`")[0]
+    return message.partition("$.")[2].partition("`")[0].partition("[")[0]
 
 
 async def fields_of(request: Request, kind: type[T]) -> T:

@@ -1,7 +1,8 @@
 """How apps read texts to decode, and make records of the answers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any, Protocol
 
 from ..apps.answers import Result
@@ -12,6 +13,7 @@ from ..decode.beams import Hypothesis
 from ..decode.continuation import Continuation
 from ..decode.session import Session
 from ..tokenization.detokenize import StreamingDetokenizer
+from ..tokenization.offsets import encode_with_offsets
 from .work import Work
 
 Grow = Callable[[int], str]  # takes the next token of an answer, and returns the text so far that can't change
@@ -130,34 +132,97 @@ class PromptDecoder:
         return text
 
 
+_Score = tuple[float | None, dict[int, float] | None]  # a token's log-probability, and those of the most likely ones
+
+
+@dataclass(frozen=True)
+class TokenScores:
+    """Tokens of a text, with their log-probabilities and the most likely alternatives, and where they begin in it.
+
+    The first token of a text has neither, unless the model reads a token before it.
+    """
+
+    tokens: tuple[str, ...] = ()
+    logprobs: tuple[float | None, ...] = ()
+    alternatives: tuple[Mapping[str, float] | None, ...] = ()
+    offsets: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True)
 class Completed:
-    """A continuation, with the text of each token and its most likely alternatives with their log-probabilities."""
+    """A continuation, with the scores of its tokens if they were asked for, after those of the prompt."""
 
     continuation: Continuation
     prompt_tokens: int
-    tokens: tuple[str, ...]
-    alternatives: tuple[Mapping[str, float], ...]
+    scores: TokenScores
 
 
 class CompletionDecoder(PromptDecoder):
     """Decodes with a language model, and returns one `Completed` per text.
 
     Args:
-        top: number of alternatives per token.
+        top: number of alternatives per token; None means no scores.
+        echo: also score the tokens of the prompt.
+        writes: False if nothing is added to the prompt.
         options: those of `LanguageModel.writer`.
     """
 
-    def __init__(self, app: LanguageModel, *, top: int, **options: Any) -> None:
+    def __init__(self, app: LanguageModel, *, top: int | None, echo: bool, writes: bool, **options: Any) -> None:
         super().__init__(app, **options)
-        self._top = top
+        self._top, self._echo, self._writes = top, echo, writes
+
+    def read(self, text: str) -> Read | None:
+        """Encode a text. Without anything to write, the answer is `blank`."""
+        return super().read(text) if self._writes else None
+
+    def blank(self, text: str) -> Completed:  # type: ignore[override]
+        """Return the record of a prompt to which nothing is added."""
+        return self._completed(Read(text, self._writer.prompt(text)), Hypothesis((), 0.0, 0.0, (), False))
 
     def record(self, read: Read, hypotheses: Sequence[Hypothesis]) -> Completed:
         """Return the record of the best continuation."""
-        [found, *_] = super().record(read, hypotheses)
-        places = self.session.successors(read.source, found.ids, self._top) if self._top else []
-        alternatives = tuple({self._spelled(token): log_p for token, log_p in place} for place in places)
-        return Completed(found, len(read.source), tuple(map(self._spelled, found.ids)), alternatives)
+        return self._completed(read, hypotheses[0])
+
+    def _completed(self, read: Read, best: Hypothesis) -> Completed:
+        found = self._writer.continuation(read.source, best)
+        if self._top is None:
+            return Completed(found, len(read.source), TokenScores())
+        parts = [self._of_prompt(read)] * self._echo + [self._of_answer(read, found, self._top)]
+        joined = [tuple(chain(*(getattr(it, field.name) for it in parts))) for field in fields(TokenScores)]
+        return Completed(found, len(read.source), TokenScores(*joined))
+
+    def _of_prompt(self, read: Read) -> TokenScores:
+        """Return the scores of the tokens of a prompt, which a model reads one after another."""
+        source, n = read.source, len(self._writer.start)
+        places = self.session.successors(source[:1], source[1:], self._top or 0)
+        scores: list[_Score] = [*places] if n else [(None, None), *places][: len(source)]
+        offsets, text = self._offsets([], source[n:])
+        if text != read.text:  # a normalised text is decoded
+            offsets = encode_with_offsets(self._writer.tokenizer, read.text).starts
+        return self._scores(source[n:], scores, offsets)
+
+    def _of_answer(self, read: Read, found: Continuation, top: int) -> TokenScores:
+        """Return the scores of the tokens whose text isn't cut off by a stop string."""
+        offsets, _ = self._offsets(read.source, found.ids)
+        n = sum(it < len(found.text) for it in offsets) if found.why == "stop" else len(offsets)
+        ids = found.ids[:n]
+        most = [it for _, it in self.session.successors(read.source, ids, top)] if top else [dict[int, float]()] * n
+        return self._scores(ids, list(zip(found.logprobs, most)), [len(read.text) + it for it in offsets[:n]])
+
+    def _offsets(self, before: Sequence[int], ids: Sequence[int]) -> tuple[list[int], str]:
+        """Return how many characters are complete before each token, and the text of all tokens."""
+        detokenizer, offsets, text = StreamingDetokenizer(self._writer.tokenizer, before), list[int](), ""
+        for token in ids:
+            offsets.append(len(text))
+            text += detokenizer.add([token])
+        return offsets, text
+
+    def _scores(self, ids: Sequence[int], scores: Sequence[_Score], offsets: list[int]) -> TokenScores:
+        def spelled(most: dict[int, float] | None) -> Mapping[str, float] | None:
+            return None if most is None else {self._spelled(token): log_p for token, log_p in most.items()}
+
+        logprobs, alternatives = (it for it, _ in scores), (spelled(most) for _, most in scores)
+        return TokenScores(tuple(map(self._spelled, ids)), tuple(logprobs), tuple(alternatives), tuple(offsets))
 
     def _spelled(self, token: int) -> str:
         return self._writer.tokenizer.token_bytes[token].decode("utf-8", "backslashreplace")

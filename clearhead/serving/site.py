@@ -17,7 +17,7 @@ from .bodies import json_response
 from .error_shapes import error_response
 from .guards import Access, Guards
 from .limits import RequestError
-from .routes import completions, libretranslate, openai_models, page_routes, task_routes
+from .routes import completions, embeddings, libretranslate, openai_models, page_routes, task_routes
 from .routes.open_api import open_api
 from .served_models import ModelShelf
 from .server_metrics import CONTENT_TYPE, ServerMetrics
@@ -78,6 +78,7 @@ def _routes(metrics: ServerMetrics) -> list[Route]:
         Route("/detect", libretranslate.detect, methods=["POST"]),
         Route("/languages", libretranslate.languages, methods=["GET", "POST"]),
         Route("/v1/completions", completions.completions, methods=["POST"]),
+        Route("/v1/embeddings", embeddings.embeddings, methods=["POST"]),
         Route("/v1/chat/completions", openai_models.chat, methods=["GET", "POST"]),
         Route("/v1/models", openai_models.list_models),
         Route("/v1/models/{name}", openai_models.show_model),

@@ -38,6 +38,19 @@ class Seeded:
     seed: int
 
 
+@dataclass(frozen=True)
+class Embedding:
+    """The vector of a text, and how many tokens the text has."""
+
+    text: str
+    vector: Any
+    tokens: int
+
+    def record(self) -> dict[str, Any]:
+        """Return the record that `clearhead embed --json` prints."""
+        return embedding_record(self.text, self.vector)
+
+
 def run_work(app: App, work: Work, inputs: list[Any]) -> Sequence[Any]:
     """Return the answer to each input."""
     return METHODS[work.method](app, inputs, dict(work.options))
@@ -71,8 +84,9 @@ def _filled(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[An
     return [app.results([text], **options)[0] for text in inputs]
 
 
-def _embeddings(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
-    return [embedding_record(text, vector) for text, vector in zip(inputs, app.embed(inputs, **options))]
+def _embeddings(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Embedding]:
+    tokens = map(len, app.tokenizers.source.encode_batch(inputs))
+    return list(map(Embedding, inputs, app.embed(inputs, **options), tokens))
 
 
 def _scores(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:

@@ -375,7 +375,8 @@ def test_the_successors_at_each_place_are_the_likeliest_tokens_that_a_greedy_tex
     writer, prompt = writer_of(positions, DecodeConfig(beam=1, max_len=20)), [5, 6, 7]
     [[found]] = writer.continuations([prompt])
     places = writer.session.successors(prompt, found.ids, 3)
-    for token, value, place in zip(found.ids, found.logprobs, places, strict=True):
-        assert [it for _, it in place] == sorted((it for _, it in place), reverse=True) and len(place) == 3
-        allowed = [it for it in place if it[0] not in writer.session.rules.suppress]
-        assert allowed[0] == (token, pytest.approx(value, abs=1e-9))
+    for token, value, (own, most) in zip(found.ids, found.logprobs, places, strict=True):
+        assert list(most.values()) == sorted(most.values(), reverse=True) and len(most) == 3
+        allowed = [it for it in most.items() if it[0] not in writer.session.rules.suppress]
+        assert allowed[0] == (token, pytest.approx(value, abs=1e-9)) and own == most[token]
+    assert [own for own, _ in writer.session.successors(prompt, found.ids, 0)] == pytest.approx(found.logprobs)

@@ -4,7 +4,6 @@ import secrets
 import time
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from itertools import accumulate
 from typing import Annotated, Any
 
 import msgspec
@@ -12,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ..bodies import from_json, json_response
-from ..decoders import Completed
+from ..decoders import Completed, TokenScores
 from ..limits import Limits, RequestError
 from ..served_models import ServedModel
 from ..work import Seeded, Work
@@ -35,8 +34,8 @@ class Completion(msgspec.Struct, forbid_unknown_fields=True):
     """Body of /v1/completions."""
 
     model: str
-    prompt: str | list[Any] = ""
-    max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    prompt: str | Annotated[list[str], msgspec.Meta(min_length=1)] = ""
+    max_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
     n: Annotated[int, msgspec.Meta(ge=1)] | None = None
@@ -55,11 +54,8 @@ class Completion(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def prompts(self) -> list[str]:
-        """The prompts. Raise RequestError if they're token ids."""
-        found: list[Any] = [self.prompt] if isinstance(self.prompt, str) else self.prompt
-        if not found or not all(isinstance(it, str) for it in found):
-            raise RequestError(400, "prompt isn't a text", expected="a string, or a list of strings", name="prompt")
-        return found
+        """The prompts."""
+        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -88,12 +84,14 @@ class Completion(msgspec.Struct, forbid_unknown_fields=True):
 
     def work(self) -> Work:
         """Return what to do with each prompt. Without temperature, the most likely tokens are taken."""
-        options: dict[str, Any] = {"max_len": self.max_tokens or _TOKENS, "n_best": 1, "stop": self.stops}
+        tokens = _TOKENS if self.max_tokens is None else self.max_tokens
+        options: dict[str, Any] = {"max_len": max(tokens, 1), "n_best": 1, "stop": self.stops, "writes": tokens > 0}
         temperature = 1.0 if self.temperature is None else self.temperature
         options |= {"beam": 1, "sample": False} if temperature == 0 else {"sample": True, "temperature": temperature}
         if options["sample"] and self.top_p is not None:
             options["top_p"] = self.top_p
-        return Work.of("completions", options | {"top": self.logprobs or 0})
+        scored = {"top": self.logprobs, "echo": self.logprobs is not None and bool(self.echo)}
+        return Work.of("completions", options | scored)
 
     def rows(self) -> list[Seeded]:
         """Return all choices of the first prompt, then those of the second, and so on, each with its seed."""
@@ -148,23 +146,20 @@ def _piece(number: int, text: str) -> dict[str, Any]:
 def _choice(number: int, found: Completed, text: str, body: Completion) -> dict[str, Any]:
     prompt = body.prompts[number // body.choices]
     whole = prompt + text if body.echo and not body.stream else text
-    logprobs = None if body.logprobs is None else _logprobs(found, len(prompt), body.logprobs)
-    reason = "length" if found.continuation.why in ("tokens", "chars") else "stop"
+    logprobs = None if body.logprobs is None else _logprobs(found.scores, body.logprobs)
+    reason = "length" if found.continuation.why == "tokens" or body.max_tokens == 0 else "stop"
     return {"index": number, "text": whole, "logprobs": logprobs, "finish_reason": reason}
 
 
-def _logprobs(found: Completed, start: int, top: int) -> dict[str, Any]:
-    """Return the log-probability of each token that's in the text, and where the token begins."""
-    offsets = list(accumulate(map(len, found.tokens), initial=0))
-    length = sum(offset < len(found.continuation.text) for offset in offsets[:-1])
-    tokens, logprobs = found.tokens[:length], found.continuation.logprobs[:length]
-    alternatives = [dict(it) for it in found.alternatives[:length]] or [dict[str, float]() for _ in tokens]
-    said = [place | {token: value} for place, token, value in zip(alternatives, tokens, logprobs)]
+def _logprobs(scores: TokenScores, top: int) -> dict[str, Any]:
+    """Return the log-probability of each token, its alternatives and itself, and where it begins."""
+    places = zip(scores.alternatives, scores.tokens, scores.logprobs)
+    said = [None if most is None else {token: value, **most} for most, token, value in places]
     return {
-        "tokens": tokens,
-        "token_logprobs": logprobs,
+        "tokens": scores.tokens,
+        "token_logprobs": scores.logprobs,
         "top_logprobs": said if top else None,
-        "text_offset": [start + offset for offset in offsets[:length]],
+        "text_offset": scores.offsets,
     }
 
 

@@ -10,12 +10,16 @@ from ... import __version__
 from ...config import settings
 from ..bodies import JSON
 from .completions import Completion
+from .embeddings import Embeddings
 from .fields import SEARCH
 from .libretranslate import Detect, Translate
 from .page_routes import Question
 from .uploads import MULTIPART
 
-_BODIES = {"/translate": Translate, "/detect": Detect, "/v1/completions": Completion, "/api/page": Question}
+_BODIES = {
+    "/translate": Translate, "/detect": Detect, "/v1/completions": Completion, "/v1/embeddings": Embeddings,
+    "/api/page": Question,
+}  # fmt: skip
 _TEXTS = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _TEXT, _FLAG, _NUMBER, _WHOLE = ({"type": it} for it in ("string", "boolean", "number", "integer"))
 _PAIRS = {"type": "array", "items": {"type": "array", "items": _TEXT, "minItems": 2, "maxItems": 2}}

@@ -13,7 +13,7 @@ from ..work import Work
 from .asking import answered, shelf_of
 from .event_stream import Events, event_stream
 from .fields import Fields
-from .uploads import check_pixels, expect_modality, is_upload, uploaded_files
+from .uploads import check_pixels, expect_modality, expect_text, is_upload, uploaded_files
 
 Texts = str | list[str]
 
@@ -105,7 +105,7 @@ async def embed(request: Request) -> Response:
     texts = _texts(model, given, "text")
     how = {name: given.take(name, kind | None) for name, kind in (("pooling", str), ("normalize", bool))}
     given.finish()
-    records = await answered(request, model, Work.of("embeddings", how), _list(texts))
+    records = [it.record() for it in await answered(request, model, Work.of("embeddings", how), _list(texts))]
     return json_response(records[0] if isinstance(texts, str) else records)
 
 
@@ -175,10 +175,7 @@ async def _events(
 def _model(request: Request, given: Fields, *verbs: str) -> ServedModel:
     """Return the model that a request names, which reads text."""
     model = shelf_of(request).find(given.take("model", str | None), *verbs)
-    if model.modality != "text":  # a path in the body would be read on this machine
-        what, takes_files = f"the model {model.name!r} reads {model.reads}", "classify" in verbs
-        expected = "an upload: multipart/form-data with files" if takes_files else "a model that reads text"
-        raise RequestError(400, what, expected=expected, name="model", value=model.name)
+    expect_text(model, takes_files="classify" in verbs)
     return model
 
 

@@ -74,6 +74,14 @@ def expect_modality(model: ServedModel, modality: str = "") -> None:
         raise RequestError(400, what, expected=f"a model that reads {expected}", name="model", value=model.name)
 
 
+def expect_text(model: ServedModel, *, takes_files: bool = False) -> None:
+    """Raise RequestError if the model reads files: a path in a body would be read on this machine."""
+    if model.modality != "text":
+        what = f"the model {model.name!r} reads {model.reads}"
+        expected = "an upload: multipart/form-data with files" if takes_files else "a model that reads text"
+        raise RequestError(400, what, expected=expected, name="model", value=model.name)
+
+
 async def check_pixels(model: ServedModel, file: Upload) -> None:
     """Raise RequestError if a file is an image that would need too much memory when it's decoded."""
     if model.modality != "image":

@@ -1,3 +1,4 @@
+import base64
 import io
 import json
 import wave
@@ -6,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import openai
 import pytest
+import torch
 
 from clearhead import load
 
@@ -20,9 +22,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(serve, folder, model_folder, tmp_path_factory):
-    """A language model, a translator and a transcriber."""
-    heard = make(tmp_path_factory.mktemp("heard"), "transcribe")
-    with serve(f"letters={folder}", f"en-fr={model_folder}", f"calls={heard}") as served:
+    """Language models of characters and bytes, a translator and a transcriber."""
+    heard, read = (make(tmp_path_factory.mktemp(kind), kind) for kind in ("transcribe", "bytes"))
+    with serve(f"letters={folder}", f"en-fr={model_folder}", f"calls={heard}", f"bytes={read}") as served:
         yield served
 
 
@@ -78,6 +80,38 @@ def test_log_probabilities_add_up_and_the_alternatives_are_the_most_likely(clien
     assert client.completions.create(**ASK, logprobs=0).choices[0].logprobs.top_logprobs is None
 
 
+@pytest.mark.parametrize("max_tokens", [0, 2])
+@pytest.mark.parametrize("n_top", [0, 2])
+def test_an_echo_has_the_log_probabilities_of_the_prompt(client, folder, max_tokens, n_top) -> None:
+    ask = {"model": "letters", "prompt": "She sings", "max_tokens": max_tokens, "temperature": 0}
+    [found] = client.completions.create(**ask, echo=True, logprobs=n_top).choices
+    app = load(folder)
+    ids = app.tokenizers.target.encode("She sings")
+    with torch.no_grad():
+        every = app.model(torch.tensor([ids])).log_softmax(-1)[0]
+    right = [every[place, token].item() for place, token in enumerate(ids[1:])]
+    scores = found.logprobs
+    assert "".join(scores.tokens) == found.text and scores.text_offset == list(range(len(found.text)))
+    assert scores.token_logprobs[0] is None and scores.token_logprobs[1 : len(ids)] == pytest.approx(right, abs=1e-5)
+    if n_top:
+        assert scores.top_logprobs[0] is None
+        for place, most in enumerate(scores.top_logprobs[1 : len(ids)]):
+            assert sorted(most.values())[-n_top:] == pytest.approx(sorted(every[place].tolist())[-n_top:], abs=1e-5)
+            assert most[scores.tokens[place + 1]] == pytest.approx(right[place], abs=1e-5)
+    alone = client.completions.create(**ask, logprobs=n_top)
+    assert scores.tokens[len(ids) :] == alone.choices[0].logprobs.tokens
+    assert alone.usage.completion_tokens == max_tokens and found.finish_reason == "length"
+
+
+def test_the_offset_of_a_token_inside_a_character_is_that_of_the_character(client) -> None:
+    prompt = "ïf \u65e5\u672c\U0001f469 \u0301e"
+    [found] = client.completions.create(model="bytes", prompt=prompt, max_tokens=0, echo=True, logprobs=0).choices
+    content = prompt.encode()
+    starts = [len(content[:n].decode(errors="ignore")) for n in range(len(content))]
+    assert found.text == prompt and len(found.logprobs.tokens) == len(content) + 1 > len(prompt) + 1
+    assert found.logprobs.text_offset == [0, *starts]  # a space before the text, then a token for each byte
+
+
 def test_a_stop_string_ends_the_text_before_it(client) -> None:
     whole = client.completions.create(**ASK, seed=1).choices[0]
     stop = whole.text[3:5]
@@ -108,8 +142,29 @@ def test_a_stream_ends_with_done_and_an_echo_begins_it(served) -> None:
     assert json.loads(lines[0].removeprefix("data: "))["choices"][0]["text"] == "She "
 
 
+@pytest.mark.parametrize("form", ["float", "base64", None])
+def test_embeddings_are_those_of_the_model(served, client, model_folder, form) -> None:
+    app, texts = load(model_folder), ["I am hungry.", "She sings."]
+    options = {} if form is None else {"encoding_format": form}  # the client asks for base64, and decodes it
+    found = client.embeddings.create(model="en-fr", input=texts, **options)
+    expected = app.embed(texts)
+    assert [it.index for it in found.data] == [0, 1]
+    for it, vector in zip(found.data, expected, strict=True):
+        decoded = np.frombuffer(base64.b64decode(it.embedding), "<f4") if form == "base64" else it.embedding
+        assert np.allclose(decoded, vector, atol=1e-6)
+    n_tokens = sum(len(app.tokenizers.source.encode(text)) for text in texts)
+    assert found.usage.prompt_tokens == found.usage.total_tokens == n_tokens
+    assert np.allclose(
+        client.embeddings.create(model="en-fr", input=texts[1]).data[0].embedding, expected[1], atol=1e-6
+    )
+    for wrong in ({"input": []}, {"input": [1, 2]}, {"input": "a" * 5001}, {"input": ["a"] * 101}):
+        error = served.post("/v1/embeddings", {"model": "en-fr", **wrong})
+        assert error.status == 400 and error.json()["error"]["param"] == "input"
+    assert served.post("/v1/embeddings", {"model": "calls", "input": "a.wav"}).status == 400
+
+
 def test_models_are_listed_and_described(client) -> None:
-    assert [it.id for it in client.models.list()] == ["letters", "en-fr", "calls"]
+    assert [it.id for it in client.models.list()] == ["letters", "en-fr", "calls", "bytes"]
     assert client.models.retrieve("letters").id == "letters"
     with pytest.raises(openai.NotFoundError):
         client.models.retrieve("other")
@@ -130,7 +185,7 @@ def test_there_is_no_chat(client) -> None:
         ({"prompt": "\u4e2d"}, 400, "prompt"),
         ({"prompt": "\u4e2d", "stream": True}, 400, "prompt"),
         ({"prompt": "a" * 5001}, 400, "prompt"),
-        ({"max_tokens": 0}, 400, "max_tokens"),
+        ({"max_tokens": -1}, 400, "max_tokens"),
         ({"max_tokens": 1001}, 400, "max_tokens"),
         ({"n": 9}, 400, "n"),
         ({"n": 2, "prompt": ["a"] * 51}, 400, "prompt"),
