@@ -27,7 +27,6 @@ from ..tasks.examples import Examples, FreshBatches
 from ..tokenization.ragged import IntArray
 from .beginning import Opened, RunOptions, Stage, follow_run, open_run
 from .choices.forecast import forecast
-from .choices.thread_watch import ThreadWatch
 from .distributed.processes import Processes
 from .example_store import Say
 from .memory import keep_freed_memory
@@ -98,8 +97,7 @@ def _fit(ready: Opened, stop: StopSignals, options: RunOptions, stage: Stage) ->
     if config.train.budget and ready.end is not None and checkpoint is None:  # a resumed run keeps its last step
         pace = Pace(config.train.budget, ready.end, prepared.scoring)
     with _open_run(prepared, model, folder, stop, options, after) as run:
-        watch = ThreadWatch(config, options.processes, prepared.task.units.tokens)
-        trainer = Trainer(run, model, objective, config.train, pace, watch)
+        trainer = Trainer(run, model, objective, config.train, pace)
         if checkpoint is not None:
             trainer.restore(checkpoint, folder.kept())
             checkpoint.tensors.clear()  # they take as much memory as the model and the optimiser

@@ -49,9 +49,6 @@ class State:
     best_step: int = 0
     improved_step: int = 0  # the last step with a strictly better score
     mean: str = ""  # such as "3 checkpoints" if the kept weights are an average; "" if they are those of `best_step`
-    threads_open: bool = False  # whether the number of threads may change, as decided before the first step
-    threads: int = 0  # chosen during the run; 0 if the number of threads hasn't changed since its start
-    others: float | None = 0.0  # cores that other programs used after that choice; None if that isn't known yet
     seconds: float = 0.0
     loss_sum: float = 0.0  # since the last line of the metrics
     n_tokens: int = 0  # since the last line of the metrics

@@ -1,8 +1,7 @@
 """The training loop (section 5): batches, losses and updates, with regular evaluations and checkpoints.
 
 A run that was killed and resumed continues bit for bit as if nothing had happened. The randomness of step n depends
-only on (seed, n), the order of the data only on (seed, epoch), and a checkpoint contains everything else. Sums depend
-on the number of threads, which can change next to other programs unless the user sets it.
+only on (seed, n), the order of the data only on (seed, epoch), and a checkpoint contains everything else.
 """
 
 import time
@@ -18,7 +17,6 @@ from ..errors import ModelError, TrainingError, is_out_of_memory
 from ..folder.checkpoint import Checkpoint
 from ..tokenization.ragged import IntArray
 from .averaging import MovingAverage
-from .choices.thread_watch import ThreadWatch
 from .distributed.processes import Loss
 from .distributed.shares import gathered
 from .memory import release_freed_memory
@@ -69,14 +67,10 @@ class Trainer:
         objective: Objective,
         config: TrainConfig,
         pace: Pace | None = None,
-        watch: ThreadWatch | None = None,
     ) -> None:
-        """`config` can't have open choices (None). With `pace`, the run ends on time instead of at `config.steps`.
-
-        With `watch`, the number of threads changes when other programs start or stop.
-        """
+        """`config` can't have open choices (None). With `pace`, the run ends on time instead of at `config.steps`."""
         self.run, self.model, self.objective, self.config = run, model, objective, config
-        self.pace, self.watch = pace, watch
+        self.pace = pace
         steps = chosen(config.steps)
         schedule = Schedule(chosen(config.schedule), chosen(config.lr), chosen(config.warmup), steps, config.lr_end)
         self.schedule = StretchedSchedule(schedule, steps)
@@ -103,8 +97,6 @@ class Trainer:
         state, stop = self.state, self.run.stop
         started = time.monotonic() - state.seconds
         self.run.progress.aim(self.last_step)
-        if self.watch:
-            self.watch.begin(state)
         with stop.held():
             while True:
                 self._keep_pace()
@@ -184,9 +176,6 @@ class Trainer:
             observe(self._newest.copy())
         if state.step % self.config.log_every == 0 or state.step == self.last_step:
             self._log_loss()
-        if self.watch and (choice := self.watch.stepped(state, tokens, seconds)):
-            run.log.write({"step": state.step, "threads": choice.value})
-            run.progress.message(f"after step {state.step:,}, {choice}")
 
     def _updated(self, micro_batches: list[IntArray], n_tokens: int, lr: float) -> tuple[float, float] | None:
         """Update the weights, and return the loss and the norm of its gradient; None if there wasn't enough memory."""

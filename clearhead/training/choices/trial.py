@@ -24,10 +24,10 @@ from .recipe import Choice, threads_asked_for
 from .untrained import Untrained
 
 SECONDS = 4.0  # no turn begins later
-TURNS = 3  # at most
+_TURNS = 3  # at most
 _HOPELESS = 1.5  # times the shortest step; what takes longer isn't tried again
-_CLOSE = 1.05  # times the shortest step; of the numbers of threads that reach this, the smallest is chosen
-FEWEST = 200  # steps of a run, to be worth a trial
+_WORTH = 1.25  # times as fast, to be worth more threads
+_FEWEST = 200  # steps of a run, to be worth a trial
 _NOTICED = 0.2  # cores
 
 
@@ -77,9 +77,9 @@ class Timing:
 
     @property
     def threads(self) -> int:
-        """The smallest number of threads that is about as fast as any: what it leaves idle, other programs can use."""
+        """The smallest number of threads that no other clearly beats. What it leaves idle, other programs can use."""
         best = min(self.seconds.values())
-        return min(count for count, seconds in self.seconds.items() if seconds <= _CLOSE * best)
+        return min(count for count, seconds in self.seconds.items() if seconds < _WORTH * best)
 
     def choice(self, unit: str) -> Choice:
         """Return the number of threads to train with. `unit` names the tokens."""
@@ -90,14 +90,14 @@ class Timing:
             count = max(rates, key=lambda it: rates[it])
             why += f", {rates[count]:,.0f} with {count} thread{'s' * (count > 1)}"
         if self.others >= _NOTICED:
-            why += f"; other programs use {self.others:.1f} of {usable_cores()} cores"
+            why += f"; other programs use {self.others:.1f} of {usable_cores()} cores (if they end soon, set --threads)"
         return Choice("train.threads", self.threads, why)
 
 
 def choose_threads(config: Config, task: Task, examples: Learnable) -> tuple[Config, list[Choice]]:
     """Choose the number of threads, unless the user did or the run is too short for a trial."""
     counts = candidates(config)
-    if len(counts) == 1 or chosen(config.train.steps) < FEWEST:
+    if len(counts) == 1 or chosen(config.train.steps) < _FEWEST:
         return config, []
     choice = time_steps(Steps(config, task, examples), counts).choice(task.units.tokens)
     if config.train.memory:
@@ -110,11 +110,6 @@ def candidates(config: Config) -> list[int]:
     most = chosen(config.train.threads)
     if config.origin("train.threads") != "machine" or threads_asked_for() or config.train.device != "cpu":
         return [most]
-    return powers_of_two(most)
-
-
-def powers_of_two(most: int) -> list[int]:
-    """Return the powers of two below a number, and the number."""
     return [*itertools.takewhile(lambda it: it < most, (2**power for power in itertools.count())), most]
 
 
@@ -129,19 +124,19 @@ def time_steps(steps: Steps, counts: Sequence[int], limit: float = SECONDS) -> T
     counts = sorted(counts, reverse=True)
     steps.seconds(counts[0])  # allocates memory
     end = time.perf_counter() + limit
-    while len(tokens) < TURNS and (not tokens or time.perf_counter() < end):
+    while len(tokens) < _TURNS and (not tokens or time.perf_counter() < end):
         tokens.append(steps.next())
         for count in counts:
             seconds.setdefault(count, []).append(steps.seconds(count))
-            if count not in promising(seconds):
+            if count not in _promising(seconds):
                 break
-        counts = [count for count in reversed(counts) if count in promising(seconds)]
+        counts = [count for count in reversed(counts) if count in _promising(seconds)]
     torch.set_num_threads(before)
     medians = {count: statistics.median(it) for count, it in seconds.items()}
     return Timing(medians, statistics.fmean(tokens), others.cores())
 
 
-def promising(seconds: Mapping[int, Sequence[float]]) -> list[int]:
+def _promising(seconds: Mapping[int, Sequence[float]]) -> list[int]:
     """Return the numbers of threads that may still prove to be the fastest."""
     best = min(map(min, seconds.values()))
     return [count for count, it in seconds.items() if min(it) <= _HOPELESS * best]
