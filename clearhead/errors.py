@@ -14,10 +14,13 @@ The parts of an error are fields, so that programs can act on them. Its message 
 """
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Any, Self, TypeVar
 
 E = TypeVar("E", bound="ClearheadError")
+
+_LONG_WORD = re.compile(r"(\S{200})\S{100,}(\S{20})")  # a value that nobody wants to read in full
 
 
 class ClearheadError(Exception):
@@ -48,7 +51,7 @@ class ClearheadError(Exception):
 
     def __str__(self) -> str:
         rows = [self.what, f"expected: {self.expected}" if self.expected else "", self.fix]
-        return "\n  ".join(row for row in rows if row)
+        return _LONG_WORD.sub(r"\1…\2", "\n  ".join(row for row in rows if row))
 
     def __reduce__(self) -> tuple[Any, ...]:  # keyword arguments survive pickling, between processes
         return _restore, (type(self), self.args, self.__dict__)

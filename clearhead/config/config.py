@@ -55,6 +55,10 @@ class Config:
 
     def __post_init__(self) -> None:
         """Fill in missing origins, and reject settings that contradict each other."""
+        kinds: dict[str, type[Any]] = {**SECTIONS, "origins": dict}
+        for name, kind in kinds.items():
+            value = getattr(self, name)
+            require(isinstance(value, kind), name, value, f"a {kind.__name__}", what="isn't valid")
         object.__setattr__(self, "origins", {**self._assumed_origins(), **self.origins})
         for one, other, why in _EITHER_OR:
             if all(self.is_users(name) and self.value(name) for name in (one, other)):

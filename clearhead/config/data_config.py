@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from .setting import FRACTION, POSITIVE, require, setting
+from .setting import FRACTION, POSITIVE, check_types, require, setting
 
 SEPARATORS = {
     "tab": "\t",
@@ -70,6 +70,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
+        check_types(self, "data")
         fits = self.separator in ("", *SEPARATORS) or (len(self.separator) == 1 and self.separator not in '"\r\n')
         names = f"one character other than a quote or line break, or one of {', '.join(SEPARATORS)}"
         require(fits, "data.separator", self.separator, names, what="isn't a column separator")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from .setting import NOT_NEGATIVE, POSITIVE, require, setting
+from .setting import NOT_NEGATIVE, POSITIVE, check_types, require, setting
 
 _MOST = {
     "alpha": 100,
@@ -52,6 +52,7 @@ class DecodeConfig:
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
+        check_types(self, "decode")
         for name in ("beam", "n_best", "max_extra", "batch_tokens", "repetition_penalty"):
             require(getattr(self, name) >= 1, f"decode.{name}", getattr(self, name), POSITIVE)
         for name in ("alpha", "min_len", "min_ratio", "no_repeat_ngram", "top_k", "seed"):

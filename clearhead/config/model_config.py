@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from .model_settings import DROPOUT, SPECIAL, ModelSettings
 from .rotary_scaling import rotary_scaling
-from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, require
+from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, check_types, require
 
 _MOST = {"d_model": 2**17, "d_ff": 2**20, "n_encoder_layers": 1000, "n_decoder_layers": 1000}
 _FRONT_SIZES = {
@@ -22,6 +22,7 @@ class ModelConfig(ModelSettings):
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
+        check_types(self, "model")
         _check(self)
 
 

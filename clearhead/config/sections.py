@@ -53,8 +53,8 @@ def default_sections() -> Mapping[str, Any]:
 def read_setting(name: str, value: Any, source: str) -> Any:
     """Convert a value to the type of the setting `name`. Error messages start with `source`."""
     if name not in settings():
-        fix = suggestion(str(name), settings())
-        raise within(source, ConfigError(f"unknown setting {name!r}", fix=fix, name=str(name)))
+        fix, expected = suggestion(str(name), settings()), "a setting such as train.steps or decode.beam"
+        raise within(source, ConfigError(f"unknown setting {name!r}", expected=expected, fix=fix, name=str(name)))
     return read_value(value, settings()[name].type, name, source=source)
 
 

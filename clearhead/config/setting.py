@@ -1,10 +1,11 @@
 """Define and check settings: dataclass fields with help texts, and range checks."""
 
+import typing
 from dataclasses import field
 from typing import Any, TypeVar
 
 from ..errors import ConfigError
-from .values import spell
+from .values import read_value, spell
 
 T = TypeVar("T")
 
@@ -20,3 +21,11 @@ def require(holds: bool, name: str, value: Any, expected: str, *, what: str = "i
     """Raise a ConfigError that reads "name=value what" unless `holds` is true."""
     if not holds:
         raise ConfigError(f"{name}={spell(value)} {what}", expected=expected, fix=fix, name=name, value=value)
+
+
+def check_types(section: Any, name: str) -> None:
+    """Raise ConfigError unless every setting of the section `name` has its declared type. Lists become tuples."""
+    for key, kind in typing.get_type_hints(type(section)).items():
+        value = getattr(section, key)
+        if value is not section.__dataclass_fields__[key].default:
+            object.__setattr__(section, key, read_value(value, kind, f"{name}.{key}", parse=False))

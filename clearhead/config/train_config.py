@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .presets import check_task, preset
-from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, require, setting
+from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, check_types, require, setting
 from .values import read_duration, read_size
 
 NEWEST = "newest"  # a value of train.best: keep the newest weights, whatever their score
@@ -122,6 +122,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
+        check_types(self, "train")
         check_task(self.task)
         if self.preset is not None:
             preset(self.preset)

@@ -1,15 +1,18 @@
 """Parse and format values: settings from TOML files and the command line, and numbers for JSON."""
 
+import contextlib
 import math
+import numbers
+import os
 import re
 import types
 import typing
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeGuard
 
 from ..errors import ConfigError, suggestion
 
-T = TypeVar("T", int, float)
+_MOST_BITS = 4000  # of a number in a message; Python rejects very long ones
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -28,7 +31,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def read_duration(text: str, name: str = "") -> float:
     """Convert a duration such as 90s, 15m, 1h30m or 2h to seconds. Error messages name the setting `name`."""
-    number = r"(\d+(?:\.\d+)?)"
+    number = r"(\d{1,9}(?:\.\d+)?)"
     found = re.fullmatch(rf"(?:{number}h)?(?:{number}m(?:in)?)?(?:{number}s)?", text.replace(" ", ""))
     seconds = sum(float(n or 0) * unit for n, unit in zip(found.groups(), (3600, 60, 1))) if found else 0.0
     if not seconds:
@@ -40,7 +43,7 @@ def read_duration(text: str, name: str = "") -> float:
 
 def read_size(text: str, name: str = "") -> int:
     """Convert a size such as 500MB, 4GB or 1.5GiB to bytes. Error messages name the setting `name`."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([MG])(i?)B", text.replace(" ", ""))
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([MG])(i?)B", text.replace(" ", ""))
     if not found:
         what, expected = f"{name}={text!r}" if name else repr(text), "a number of MB or GB, such as 500MB or 4GB"
         raise ConfigError(f"{what} isn't a size", expected=expected, name=name, value=text)
@@ -54,70 +57,98 @@ def spell(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, list | tuple):
         return " ".join(map(str, value)) or "none"
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"a number of {value.bit_length():,} bits"
     return repr(value)
 
 
-def read_value(value: Any, kind: Any, name: str, *, source: str = "") -> Any:
-    """Convert `value` to `kind`, the type of the setting `name`. Strings are parsed as on the command line.
+def read_value(value: Any, kind: Any, name: str, *, source: str = "", parse: bool = True) -> Any:
+    """Convert `value` to `kind`, the type of the setting `name`.
 
-    Error messages start with `source`, where the value comes from, if given.
+    Args:
+        source: where the value comes from; error messages start with it.
+        parse: parse strings as on the command line. If False, only values of the right type are accepted.
     """
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        if value is None or value == "none":
+        if value is None or (parse and isinstance(value, str) and value == "none"):
             return None
         kind = next(arm for arm in typing.get_args(kind) if arm is not types.NoneType)
+    expected, fix = _EXPECTED.get(kind, "a list of strings"), ""
     if typing.get_origin(kind) is Literal:
         choices = typing.get_args(kind)
-        if value in choices:
+        if isinstance(value, str) and value in choices:
             return value
         expected = f"one of {', '.join(choice or repr(choice) for choice in choices)}"
-        raise _mismatch(source, name, value, expected, fix=suggestion(str(value), choices))
-    if typing.get_origin(kind) is tuple:
-        items = value.split(",") if isinstance(value, str) else value
-        if isinstance(items, list | tuple) and all(isinstance(item, str) for item in items):
-            return tuple(items)
-    elif kind is bool:
-        spellings = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
-        if isinstance(value, bool):
-            return value
-        if isinstance(value, str) and value.lower() in spellings:
-            return spellings[value.lower()]
-    elif kind is float and type(value) in (int, float):
-        if math.isfinite(value):
-            return float(value)
-    elif isinstance(value, kind) and not isinstance(value, bool):
-        return value
-    elif kind in (int, float) and type(value) in (str, float):
-        if kind is int and (whole := _whole(value)) is not None:
-            return whole
-        if kind is float and (number := _parsed(value, float)) is not None and math.isfinite(number):
-            return number
-    words = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a string"}
-    raise _mismatch(source, name, value, words.get(kind, "a list of strings"))
-
-
-def _mismatch(source: str, name: str, value: Any, expected: str, fix: str = "") -> ConfigError:
+        fix = suggestion(str(value), choices) if isinstance(value, str) else ""
+    elif (found := _converted(value, kind, parse)) is not None:
+        return found
+    elif kind is int and _is_whole(_parsed(value) if parse and isinstance(value, str) else _number(value)):
+        expected = "a whole number below 2^63"
+    elif kind is str and isinstance(value, str):
+        expected = "text without NUL characters or lone surrogates"
     shown = repr(value) if isinstance(value, list | tuple) else spell(value)
-    return within(source, ConfigError(f"{name}={shown} isn't {expected}", fix=fix, name=name, value=value))
+    error = ConfigError(f"{name}={shown} isn't valid", expected=expected, fix=fix, name=name, value=value)
+    raise within(source, error)
+
+
+_EXPECTED = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a string"}
+_BOOLEANS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
+
+
+def _converted(value: Any, kind: Any, parse: bool) -> Any:
+    """Return `value` as a bool, int, float, str or tuple of str, or None if it isn't one."""
+    text = value if parse and isinstance(value, str) else None
+    if typing.get_origin(kind) is tuple:
+        items = text.split(",") if text is not None else value
+        usable = isinstance(items, list | tuple) and all(_is_text(item) for item in items)
+        return tuple(items) if usable else None
+    if kind is str:
+        return value if _is_text(value) else None
+    if kind is bool:
+        return value if isinstance(value, bool) else _BOOLEANS.get((text or "").lower())
+    number = _number(value) if text is None else _parsed(text)
+    if kind is int:
+        return int(number) if _is_whole(number) and abs(number) < 2**63 else None
+    try:
+        return None if number is None else float(number)
+    except OverflowError:
+        return None
+
+
+def _is_text(value: object) -> bool:
+    """Return whether a value can be the name of a file, which may have bytes that aren't UTF-8."""
+    try:
+        return isinstance(value, str) and b"\0" not in os.fsencode(value)
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+
+
+def _parsed(text: str) -> int | float | None:
+    """Parse a finite number. Notation such as 1e5 can be a whole number, too."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return _number(kind(text))
+    return None
+
+
+def _number(value: object) -> int | float | None:
+    """Return a finite number of Python or NumPy as an int or a float, or None for anything else."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
+    return (
+        float(value)
+        if isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+        else None
+    )
+
+
+def _is_whole(number: int | float | None) -> TypeGuard[int | float]:
+    return number is not None and number == int(number)
 
 
 def within(source: str, error: ConfigError) -> ConfigError:
     """Return the error with `source`, if given, in front of its message."""
     return error.within(source) if source else error
-
-
-def _whole(value: str | float) -> int | None:
-    """Parse a whole number, including notation such as 1e5. Return None if it isn't one."""
-    exact = _parsed(value, int) if isinstance(value, str) else None
-    number = _parsed(value, float) if exact is None else None
-    return int(number) if number is not None and number.is_integer() else exact
-
-
-def _parsed(value: str | float, kind: type[T]) -> T | None:
-    try:
-        return kind(value)
-    except ValueError:
-        return None
 
 
 def finite(value: Any) -> Any:

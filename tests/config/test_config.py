@@ -156,7 +156,7 @@ def test_an_unusable_value_is_rejected_with_its_name(name: str, values: list[obj
             Config().override({name: value})
         assert caught.value.name == name
         assert caught.value.value in (value, int(1e30))
-        assert caught.value.expected or "isn't" in caught.value.what
+        assert caught.value.expected
 
 
 def test_the_wording_of_an_error() -> None:
@@ -164,14 +164,14 @@ def test_the_wording_of_an_error() -> None:
         "data.split=1.5 is out of range\n  expected: 0 or more, and less than 1"
     )
     assert str(refused("train.steps", "many", values={"train.steps": "many"})) == (
-        "train.steps='many' isn't a whole number"
+        "train.steps='many' isn't valid\n  expected: a whole number"
     )
     assert str(refused("model.pooling", "meen", values={"model.pooling": "meen"})) == (
-        "model.pooling='meen' isn't one of mean, first\n  did you mean 'mean'?"
+        "model.pooling='meen' isn't valid\n  expected: one of mean, first\n  did you mean 'mean'?"
     )
-    assert str(refused("train.steps", [1], values={"train.steps": [1]})) == ("train.steps=[1] isn't a whole number")
     assert str(refused("train.stpes", values={"train.stpes": 3})) == (
-        "unknown setting 'train.stpes'\n  did you mean 'train.steps'?"
+        "unknown setting 'train.stpes'\n  expected: a setting such as train.steps or decode.beam\n"
+        "  did you mean 'train.steps'?"
     )
 
 

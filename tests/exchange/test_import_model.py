@@ -105,10 +105,10 @@ def test_a_damaged_tokenizer_is_named(gpt2: Path, content: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("n_head", "two", "model.n_heads='two' isn't a whole number"),
-        ("resid_pdrop", "a", "model.dropout='a' isn't a finite number"),
+        ("n_head", "two", "model.n_heads='two' isn't valid"),
+        ("resid_pdrop", "a", "model.dropout='a' isn't valid"),
         ("activation_function", [1], "activation_function=[1], which isn't supported"),
-        ("eos_token_id", [], "model.eos_id=[] isn't a whole number"),
+        ("eos_token_id", [], "model.eos_id=[] isn't valid"),
         ("architectures", "GPT2LMHeadModel", "expected: a list of names"),
         ("architectures", 5, "has a value of the wrong type"),
         ("bad_words_ids", [3], "has a value of the wrong type"),
