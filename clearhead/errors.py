@@ -96,7 +96,9 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Recognise MemoryError, and the RuntimeError that torch raises."""
+    """Recognise MemoryError, the RuntimeError that torch raises, and the ImportError of a library without room."""
     text = str(error).lower()
-    words = ("out of memory", "can't allocate memory", "not enough memory")
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(word in text for word in words))
+    words = ("out of memory", "allocate memory", "not enough memory", "failed to map segment")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError | ImportError) and any(word in text for word in words)
+    )

@@ -270,7 +270,19 @@ class App:
                     name=f"decode.{name}",
                     value=value,
                 )
+        self._check_lengths(search)
         return search
+
+    def _check_lengths(self, search: DecodeConfig) -> None:
+        """Raise ConfigError if a minimum length is beyond the model's positions."""
+        most, name = self.config.model.max_len, "min_len" if search.min_len else "min_ratio"
+        if self.config.model.topology == "encoder-decoder" and getattr(search, name) >= most:
+            raise ConfigError(
+                f"decode.{name}={getattr(search, name):,} is more than the model can generate",
+                expected=f"less than model.max_len={most:,}",
+                name=f"decode.{name}",
+                value=getattr(search, name),
+            )
 
     def _idle(self, name: str, search: DecodeConfig) -> str:
         """Explain why a setting has no effect on this search. Return "" if it has one."""

@@ -144,6 +144,9 @@ def _explain(error: BaseException, verb: str) -> tuple[int, str]:
         case _ if is_out_of_memory(error):
             advice = VERBS[verb].less_memory if verb in VERBS else "close other programs"
             return 1, f"error: this machine has run out of memory\n  {advice}"
+        case ImportError() if not (error.name or "").startswith("clearhead"):
+            advice = "install it again, or close other programs if memory is short"
+            return 1, f"error: a library can't be imported: {error}\n  {advice}"
         case OSError():
             return 1, f"error: {error.filename or 'input or output'}: {error.strerror or error}"
         case _:

@@ -43,6 +43,14 @@ def new_file(name: str) -> Path:
     return path
 
 
+def new_regular_file(name: str) -> Path:
+    """Check the name of an output file that's written bit by bit (argparse type). It can't be a device or a pipe."""
+    path = new_file(name)
+    if path.exists() and not path.is_file():
+        raise argparse.ArgumentTypeError(f"{name} isn't a regular file; name one, or redirect stdout in place of --out")
+    return path
+
+
 def new_picture(ending: str) -> Callable[[str], Path]:
     """Return an argparse type for an output file with the given extension, such as png."""
 

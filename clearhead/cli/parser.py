@@ -82,6 +82,22 @@ class Verb:
     less_memory: str = _LESS_MEMORY
 
 
+def whole_number(option: str, least: int = 0, most: int = 2**31, also: str = "") -> Callable[[str], int]:
+    """Return an argparse type for the whole number that an option takes. It raises UsageError for anything else.
+
+    Args:
+        also: what else is valid, for the message.
+    """
+
+    def number(text: str) -> int:
+        if text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most:
+            return int(text)
+        expected = f"a whole number from {least:,} to {most:,}{also}"
+        raise UsageError(f"{option} {text} isn't valid", expected=expected, name=option, value=text)
+
+    return number
+
+
 def parse(verb: Verb, arguments: Sequence[str]) -> Options:
     """Parse the options of a verb. `--help` and `--help-all` print the help and raise SystemExit.
 

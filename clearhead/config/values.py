@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeGuard
 
 from ..errors import ConfigError, suggestion
 
+_LARGEST_TOML = 1_000_000  # bytes
 _MOST_BITS = 4000  # of a number in a message; Python rejects very long ones
 
 
@@ -20,13 +21,21 @@ def read_toml(path: Path) -> dict[str, Any]:
     import tomllib  # imported by few commands
 
     try:
+        if path.exists() and (not path.is_file() or path.stat().st_size > _LARGEST_TOML):
+            kind = "too large" if path.is_file() else "a folder" if path.is_dir() else "not a regular file"
+            raise ConfigError(f"{path} is {kind}", expected="a TOML file of at most 1 MB", name=str(path))
         return tomllib.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ConfigError(
+            f"{path} has too many nested values", expected="tables of settings", name=str(path)
+        ) from error
     except OSError as error:
         raise ConfigError(
             f"can't read the configuration {path}: {error.strerror}", expected="a TOML file", name=str(path)
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} isn't valid TOML: {error}", name=str(path)) from error
+        expected = "sections such as [train] with lines such as steps = 300"
+        raise ConfigError(f"{path} isn't valid TOML: {error}", expected=expected, name=str(path)) from error
 
 
 def read_duration(text: str, name: str = "") -> float:

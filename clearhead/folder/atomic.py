@@ -104,8 +104,12 @@ def writing(
             expected, fix = "a folder that exists", f"create it, or {instead}"
         elif isinstance(error, (FileExistsError, NotADirectoryError)):
             expected, fix = "a folder, not a file", f"move the file, or {instead}"
-        else:
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             expected, fix = "a folder with write permission", f"change its permissions, or {instead}"
+        elif error.errno == errno.EFBIG:
+            expected, fix = "no limit on the size of files (ulimit -f)", f"raise the limit and {again}"
+        else:
+            expected, fix = "a folder on a disk that can be written to", f"mend that and {again}, or {instead}"
         raise TrainingError(f"can't write to {folder}: {reason}", expected=expected, fix=fix, value=folder) from error
 
 

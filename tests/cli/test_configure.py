@@ -1,3 +1,4 @@
+import os
 import tomllib
 from pathlib import Path
 
@@ -121,8 +122,15 @@ def test_what_a_file_has_wrong_is_rejected_with_its_name(tmp_path: Path, text: s
 
 
 def test_a_file_that_is_not_toml_or_not_there_is_rejected(tmp_path: Path) -> None:
-    for file in (toml(tmp_path, "steps 3"), str(tmp_path / "none.toml")):
-        assert refusal("--config", file).name == file
+    large, pipe = tmp_path / "large", tmp_path / "pipe"
+    large.write_bytes(b"#" * 1_000_001)
+    os.mkfifo(pipe)
+    nested = tmp_path / "nested"
+    nested.write_text(f"a = {'[' * 100_000}")
+    wrong = [toml(tmp_path, "steps 3"), tmp_path / "none.toml", tmp_path, large, pipe, nested, "/dev/zero"]
+    for file in map(str, wrong):
+        error = refusal("--config", file)
+        assert error.name == file and error.expected
 
 
 def test_a_value_of_the_wrong_type_is_rejected() -> None:

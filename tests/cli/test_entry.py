@@ -188,6 +188,15 @@ def test_what_torch_says_when_a_processor_has_no_memory_is_understood(
     assert "out of memory" in done.err and "--batch-tokens" in done.err
 
 
+@pytest.mark.parametrize("what", ["libtorch_cpu.so: failed to map segment from shared object", "no module named x"])
+def test_a_library_that_cannot_be_imported_is_no_bug(run: Run, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    fail_with(monkeypatch, ImportError(what, name="torch"))
+    done = run("train", "a.tsv", "--out", "x")
+    assert done.code == 1 and "internal" not in done.err and "memory" in done.err
+    fail_with(monkeypatch, ImportError(what, name="clearhead.api"))
+    assert "internal" in run("train", "a.tsv", "--out", "x").err or "map segment" in what
+
+
 def test_a_bug_is_one_line_and_a_way_to_see_more(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     fail_with(monkeypatch, ZeroDivisionError("division\nby zero"))
     done = run("train", "a.tsv", "--out", "x")

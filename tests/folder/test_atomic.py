@@ -1,5 +1,6 @@
 """Files are whole or not there."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -62,7 +63,13 @@ def test_a_pipe_that_nobody_reads_is_an_error_and_does_not_block(tmp_path: Path)
 
 
 def test_what_to_do_is_for_the_caller_to_say(tmp_path: Path, disk_full, read_only) -> None:
-    for error, advice in ((disk_full, "make room and drink tea; "), (read_only, "change its permissions, or leave")):
+    too_large = OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    for error, advice in (
+        (disk_full, "make room and drink tea; "),
+        (read_only, "change its permissions, or leave"),
+        (too_large, "raise the limit and drink tea"),
+        (OSError(errno.EIO, os.strerror(errno.EIO)), "mend that and drink tea, or leave"),
+    ):
         with pytest.raises(TrainingError) as caught, writing(tmp_path, again="drink tea", instead="leave"):
             raise error
         assert caught.value.fix.startswith(advice) and caught.value.value == tmp_path

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...config.messages import say
 from ...errors import DataError
-from ..output import new_file, to_json
-from ..parser import Options, Parser, UsageError
+from ..output import new_regular_file, to_json
+from ..parser import Options, Parser, UsageError, whole_number
 from ..progress_line import ProgressLine
 from .chunks import CAN_FORK
 from .in_order import InOrder
@@ -37,10 +37,15 @@ def lost_lines(count: int, total: int) -> DataError:
 
 def add_line_options(parser: Parser) -> None:
     """Add the options for worker processes and output files."""
-    parser.add_argument("--out", type=new_file, metavar="FILE", help="write to this file (default: standard output)")
+    parser.add_argument(
+        "--out", type=new_regular_file, metavar="FILE", help="write to this file (default: standard output)"
+    )
     parser.add_argument("--resume", action="store_true", help="continue the --out file of a run that was stopped")
     parser.add_argument(
-        "--workers", metavar="N", help="worker processes for many lines (default: one per core, or 1 with --threads)"
+        "--workers",
+        type=whole_number("--workers", 1, 1024),
+        metavar="N",
+        help="worker processes for many lines (default: one per core, or 1 with --threads)",
     )
 
 
@@ -58,8 +63,6 @@ def number_of_workers(options: Options, app: "App") -> int:
         UsageError: it's invalid, or the model can't be shared between processes.
     """
     asked, threads = options.workers, app.config.train.threads
-    if asked is not None and (not asked.isdecimal() or int(asked) < 1):
-        raise UsageError(f"--workers {asked} isn't a number of workers", expected="1 or more", value=asked)
     if asked is None and threads is not None:
         return 1
     why = _obstacle(app, threads or 1)
@@ -67,9 +70,10 @@ def number_of_workers(options: Options, app: "App") -> int:
         from ...decode.engine import usable_cores
 
         return 1 if why else usable_cores()
-    if why and int(asked) > 1:
+    if why and asked > 1:
         raise UsageError(f"--workers {asked} can't be used: {why}", fix="use --workers 1", value=asked)
-    return int(asked)
+    number: int = asked
+    return number
 
 
 def _obstacle(app: "App", threads: int) -> str:

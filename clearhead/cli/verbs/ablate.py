@@ -1,13 +1,12 @@
 """`clearhead ablate`: measure how the score changes without each head, attention module and feed-forward network."""
 
-from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from ...config.messages import say
 from ..data_options import FILES, add_reading_options, read_as_trained
 from ..models import WATCHED, add_search_options, open_model
 from ..output import new_picture, to_json
-from ..parser import Options, Parser, UsageError, Verb
+from ..parser import Options, Parser, UsageError, Verb, whole_number
 from ..progress_line import ProgressLine
 
 if TYPE_CHECKING:
@@ -80,11 +79,7 @@ def _say_notes(app: "App", found: "Ablation") -> None:
 
 def _count(text: str) -> int | None:
     """Parse --limit. None means all."""
-    if text == "all":
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"{text!r} isn't a valid number of texts; use 1 or more, or all")
-    return int(text)
+    return None if text == "all" else whole_number("--limit", 1, also=" or all")(text)
 
 
 VERB = Verb(

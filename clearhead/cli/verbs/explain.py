@@ -13,7 +13,7 @@ from ..input_lines import text_of, whole_text
 from ..input_warnings import warn
 from ..models import WATCHED, add_greedy, add_search_options, apply_greedy, open_model
 from ..output import new_picture, to_json
-from ..parser import Options, Parser, UsageError, Verb
+from ..parser import Options, Parser, UsageError, Verb, whole_number
 from ..setting_options import given_settings
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--occlusion",
         action="store_true",
-        help="hide each patch of an image, or stretch of a recording, and compare the fall of the score with attention",
+        help="hide each patch of an image, or stretch of a recording, and compare the drop in score with attention",
     )
     parser.add_argument(
         "--film",
@@ -58,11 +58,13 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--attention", choices=PLACES, help="attention module to show (default: the model's last)")
     parser.add_argument(
         "--layer",
-        type=int,
+        type=whole_number("--layer"),
         metavar="N",
         help="layer index, starting at 0 (default: 0; all for --heads and images)",
     )
-    parser.add_argument("--head", type=int, metavar="N", help="head index, starting at 0 (default: 0)")
+    parser.add_argument(
+        "--head", type=whole_number("--head"), metavar="N", help="head index, starting at 0 (default: 0)"
+    )
     parser.add_argument(
         "--png", type=new_picture("png"), metavar="FILE", help="save the view as a PNG image (default view: --heads)"
     )

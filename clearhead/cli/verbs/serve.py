@@ -9,7 +9,7 @@ from ...config.messages import say
 from ...errors import ConfigError
 from ...serving.limits import Limits
 from ..models import add_search_options
-from ..parser import Options, Parser, UsageError, Verb
+from ..parser import Options, Parser, UsageError, Verb, whole_number
 from ..setting_options import given_settings
 
 if TYPE_CHECKING:
@@ -25,7 +25,13 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, for this machine only)"
     )
-    parser.add_argument("--port", default="8765", metavar="N", help="port; 0 means any free one (default: 8765)")
+    parser.add_argument(
+        "--port",
+        type=whole_number("--port", most=65_535),
+        default=8765,
+        metavar="N",
+        help="port; 0 means any free one (default: 8765)",
+    )
     parser.add_argument(
         "--api-key-file", metavar="FILE", help="file with one key per line; every request then needs one of them"
     )
@@ -52,7 +58,8 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--log-texts", action="store_true", help="write the texts of requests to the access log")
     for limit in fields(Limits):
         help = f"{limit.metadata['help']} (default: {limit.default:,})"
-        parser.add_argument(f"--max-{limit.name}", metavar="N", help=parser.rare(help))
+        kind = whole_number(f"--max-{limit.name}", least=1)
+        parser.add_argument(f"--max-{limit.name}", type=kind, metavar="N", help=parser.rare(help))
     add_search_options(parser, _SETTINGS)
 
 
@@ -67,7 +74,7 @@ def _run(options: Options) -> None:
     from ...serving.served_models import ModelName, ModelShelf
     from ...serving.server import Address, serve
 
-    address = Address(host=options.host, port=_whole("--port", options.port, most=65_535))
+    address = Address(host=options.host, port=options.port)
     access = Access(_keys(options.api_key_file), [name.lower() for name in options.allow_host], options.cors)
     names = [ModelName.read(it, options.languages) for it in options.models]
     shelf = ModelShelf(names, lambda folder: _prepared(_load(folder, options)), _limits(options))
@@ -137,14 +144,7 @@ def _keys(name: str | None) -> list[str]:
 def _limits(options: Options) -> Limits:
     """Return the limits that the options ask for."""
     given = {limit.name: getattr(options, f"max_{limit.name}") for limit in fields(Limits)}
-    return Limits(**{name: _whole(f"--max-{name}", it, least=1) for name, it in given.items() if it is not None})
-
-
-def _whole(name: str, text: str, least: int = 0, most: int = 2**31) -> int:
-    """Parse the number of an option. Raise UsageError if it isn't one."""
-    if not (text.isascii() and text.isdecimal() and least <= int(text) <= most):
-        raise UsageError(f"{name} {text} isn't a whole number from {least:,} to {most:,}", name=name, value=text)
-    return int(text)
+    return Limits(**{name: it for name, it in given.items() if it is not None})
 
 
 VERB = Verb(

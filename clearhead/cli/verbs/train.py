@@ -8,7 +8,7 @@ from ...config.messages import say
 from ..configure import configure
 from ..data_options import FILES, READING
 from ..models import add_consent
-from ..parser import Options, Parser, UsageError, Verb
+from ..parser import Options, Parser, UsageError, Verb, whole_number
 from ..setting_options import add_settings
 
 _SHORT = {
@@ -58,9 +58,8 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--out", metavar="DIR", help="model folder to write (required)")
     parser.add_argument("--resume", action="store_true", help="continue the run in --out from its last checkpoint")
     parser.add_argument("--config", metavar="FILE", help="TOML file with settings; options override it")
-    parser.add_argument(
-        "--processes", type=int, metavar="N", default=1, help=parser.rare("train in N processes of this machine")
-    )
+    help = parser.rare("train in N processes of this machine")
+    parser.add_argument("--processes", type=whole_number("--processes", 1, 1024), metavar="N", default=1, help=help)
     parser.add_argument("--dry-run", action="store_true", help="show the task, columns and examples without training")
     parser.add_argument("--print-config", action="store_true", help="print the settings as TOML and exit")
     add_consent(parser)
@@ -92,8 +91,6 @@ def _run(options: Options) -> None:
         return
     if options.out is None:
         raise UsageError("no model folder is given", fix="name one with --out DIR", name="--out")
-    if options.processes < 1:
-        raise UsageError("--processes must be at least 1", name="--processes", value=options.processes)
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch.distributed warns of what DDP needs here
     if options.processes > 1 and "WORLD_SIZE" not in os.environ:
         from ...training.distributed.launch import launch

@@ -7,7 +7,7 @@ from ...errors import ModelError
 from ..data_options import add_reading_options, read_as_trained
 from ..models import add_search_options, open_model
 from ..output import to_json
-from ..parser import Options, Parser, UsageError, Verb
+from ..parser import Options, Parser, Verb, whole_number
 
 if TYPE_CHECKING:
     from ...inspection.promises.check import Verification
@@ -22,7 +22,11 @@ def _add_options(parser: Parser) -> None:
         help="data to sample a few texts from (default: those of the last evaluation, or random tokens)",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="random seed for sampling the texts (default: 0)"
+        "--seed",
+        type=whole_number("--seed"),
+        default=0,
+        metavar="N",
+        help="random seed for sampling the texts (default: 0)",
     )
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     add_reading_options(parser)
@@ -30,8 +34,6 @@ def _add_options(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    if options.seed < 0:
-        raise UsageError(f"--seed {options.seed} is negative", expected="0 or more", name="--seed", value=options.seed)
     app, _ = open_model(options, one_answer=False)
     data = read_as_trained([app], options.data, options) if options.data else None
     if data is not None:

@@ -24,7 +24,9 @@ _OLD = 86_400  # seconds after which an unfinished conversion has certainly been
 
 def is_cached(path: Path, precision: str) -> bool:
     """Return whether a model has been converted."""
-    return _folder(path, precision).is_dir()
+    with suppress(OSError):  # a cache that can't be read
+        return _folder(path, precision).is_dir()
+    return False
 
 
 def cached_model(path: Path, precision: str = "fp32") -> Path:

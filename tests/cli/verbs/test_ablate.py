@@ -146,7 +146,7 @@ def test_a_folder_that_cannot_be_written_to_is_no_failure(
         (["nowhere", "{pairs}"], 1, "nowhere"),
         (["{folder}", "nowhere.tsv"], 1, "nowhere.tsv"),
         (["{folder}", "{pairs}", "--limit", "0"], 2, "--limit"),
-        (["{folder}", "{pairs}", "--limit", "1e3"], 2, "'1e3'"),
+        (["{folder}", "{pairs}", "--limit", "1e3"], 2, "--limit 1e3"),
         (["{folder}", "nowhere.tsv", "--parts", "head"], 2, "parts='head'"),  # before data are read
         (["{folder}", "nowhere.tsv", "--score", "blue"], 2, "score='blue'"),
         (["{folder}", "{pairs}", "--png", "."], 2, "--png"),

@@ -139,6 +139,12 @@ def test_a_file_that_is_absent_is_a_failure(run: Run, tmp_path: Path) -> None:
     assert str(tmp_path / "a.tsv") in done.err.split("error: ")[1]
 
 
+@pytest.mark.parametrize("count", ["0", "-1", "x", "9" * 400, "9" * 5000])
+def test_a_wrong_number_of_processes_is_a_wrong_use_of_a_dry_run_too(run: Run, count: str) -> None:
+    done = run("train", "a.tsv", "--dry-run", f"--processes={count}")
+    assert done.code == 2 and "--processes" in done.err and "expected: a whole number from 1" in done.err
+
+
 @pytest.mark.parametrize("task", [["--task", "translate"], []])
 @pytest.mark.parametrize(
     ("options", "name"),

@@ -277,7 +277,19 @@ def test_they_run_on_the_cpu_and_need_numba(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError) as caught:
         choose_engine(config, DecodeConfig(engine="loops"))
-    assert "pip install 'clearhead[fast]'" in caught.value.what
+    assert "pip install numba" in caught.value.what
+
+
+def test_a_cache_that_cannot_be_read_leaves_torch_and_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    config = ModelConfig(src_vocab_size=V, tgt_vocab_size=V)
+    for folder in (tmp_path / ("x" * 300), tmp_path / "file"):  # what even an administrator can't look into
+        monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+        assert not machine_code.is_compiled()
+        assert choose_engine(config, DecodeConfig()) == "torch"
+        with pytest.raises(ConfigError) as caught:
+            choose_engine(config, DecodeConfig(engine="loops"))
+        assert "cache folder" in caught.value.what and caught.value.value == "loops"
 
 
 @pytest.mark.parametrize("topology", ["encoder-decoder", "decoder-only"])

@@ -9,7 +9,7 @@ from ...input_warnings import warn
 from ...lines.printed import Place
 from ...models import add_model_options, open_model
 from ...output import to_json
-from ...parser import Options, Parser, UsageError, Verb
+from ...parser import Options, Parser, Verb, whole_number
 from ...text_to_text import expect_one_input, numbered_lines, numbered_texts
 
 if TYPE_CHECKING:
@@ -23,14 +23,17 @@ def _add_options(parser: Parser) -> None:
         "texts", nargs="*", metavar="TEXT", help="text with one or more masks (default: lines of standard input)"
     )
     parser.add_argument(
-        "--top", metavar="N", help="print the N most probable tokens for each mask instead of the filled text"
+        "--top",
+        type=whole_number("--top", least=1),
+        metavar="N",
+        help="print the N most probable tokens for each mask instead of the filled text",
     )
     parser.add_argument("--json", action="store_true", help="print JSON lines with the tokens and their probabilities")
 
 
 def _run(options: Options) -> None:
     expect_one_input(options.texts, len(options.texts))
-    top = _count(options.top)
+    top = options.top
     app, decode = open_model(options, "fill", one_answer=False)
     piped = options.texts in ([], [STDIN])
     for group in numbered_lines("fill", "a text") if piped else [numbered_texts(options.texts)]:
@@ -58,13 +61,6 @@ def _filled(app: "Filler", group: list[Place], top: int, decode: dict[str, objec
 def _tokens(result: "Filled") -> str:
     """Return the tokens for each mask with their probabilities. Masks are separated by a bar."""
     return " | ".join("  ".join(f"{it.text} {it.probability:.4f}" for it in mask) for mask in result.masks)
-
-
-def _count(top: str | None) -> int | None:
-    if top is not None and (not top.isdecimal() or int(top) < 1):
-        what = f"--top {top} isn't a valid number of tokens"
-        raise UsageError(what, expected="1 or more", name="--top", value=top)
-    return None if top is None else int(top)
 
 
 VERB = Verb(

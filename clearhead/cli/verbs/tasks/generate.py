@@ -9,7 +9,7 @@ from ...input_lines import LONGEST, STDIN, line_of, text_of, too_long
 from ...input_warnings import warn_of_bytes
 from ...models import SEARCH, add_greedy, add_model_options, apply_greedy, open_model, ready_engine
 from ...output import to_json
-from ...parser import Options, Parser, UsageError, Verb
+from ...parser import Options, Parser, UsageError, Verb, whole_number
 
 if TYPE_CHECKING:
     from ....api import LanguageModel
@@ -30,7 +30,9 @@ def _add_options(parser: Parser) -> None:
         metavar="TEXT",
         help="text to continue; - means all of standard input (default: start a new text)",
     )
-    parser.add_argument("--chars", metavar="N", help="add exactly this many characters")
+    parser.add_argument(
+        "--chars", type=whole_number("--chars", least=1), metavar="N", help="add exactly this many characters"
+    )
     parser.add_argument(
         "--stop", action="append", metavar="TEXT", default=[], help="stop before this text; can be repeated"
     )
@@ -40,7 +42,7 @@ def _add_options(parser: Parser) -> None:
 
 def _run(options: Options) -> None:
     apply_greedy(options)
-    chars = _count(options.chars)
+    chars = options.chars
     if options.texts.count(STDIN) > 1:
         raise UsageError("- is given twice, but standard input can be read only once", fix="give - once")
     app, decode = open_model(options, "generate", one_answer=not options.json)
@@ -80,16 +82,6 @@ def _print(
     print(flush=True)
     assert pieces.continuation is not None
     return pieces.continuation
-
-
-def _count(chars: str | None) -> int | None:
-    if chars is None:
-        return None
-    if not chars.isdecimal() or int(chars) < 1:
-        raise UsageError(
-            f"--chars {chars} isn't a valid number of characters", expected="1 or more", name="--chars", value=chars
-        )
-    return int(chars)
 
 
 def _prompt(text: str, number: int) -> str:

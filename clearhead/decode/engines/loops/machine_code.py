@@ -23,8 +23,21 @@ def machine_code_folder() -> Path:
 
 def is_compiled() -> bool:
     """Return whether the search is compiled, and may be used. It's saved after everything that it calls."""
-    disabled = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
-    return not disabled and any(machine_code_folder().glob("*/beam_loops.search-*.nbi"))
+    with suppress(OSError):  # a cache that can't be read
+        return not _is_disabled() and any(machine_code_folder().glob("*/beam_loops.search-*.nbi"))
+    return False
+
+
+def cache_obstacle() -> str:
+    """Return the reason why the machine code can neither be loaded nor written, or ""."""
+    folder, reason = machine_code_folder(), "it can't be written to"
+    try:
+        above = next(it for it in (folder, *folder.parents) if it.exists())
+        if _is_disabled() or is_compiled() or (above.is_dir() and os.access(above, os.R_OK | os.W_OK | os.X_OK)):
+            return ""
+    except OSError as error:
+        reason = error.strerror or str(error)
+    return f"it needs its cache folder {folder} ({reason}); XDG_CACHE_HOME chooses another place"
 
 
 def mark_used() -> None:
@@ -39,6 +52,10 @@ def remove_unused() -> None:
         with suppress(OSError):
             if time.time() - folder.stat().st_mtime > _UNUSED:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_disabled() -> bool:
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ....config import DecodeConfig, ModelConfig
 from ...engine import cpu_obstacle, engine_threads
 from ...model_handle import ModelHandle
-from .machine_code import is_compiled
+from .machine_code import cache_obstacle, is_compiled
 
 if TYPE_CHECKING:
     from .loops_engine import LoopsEngine
@@ -26,7 +26,7 @@ class LoopsOpener:
     def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
         """Return the reason why the engine can't run the model, or "" if it can."""
         if importlib.util.find_spec("numba") is None:
-            return "it needs numba: pip install 'clearhead[fast]'"
+            return "it needs numba: pip install numba"
         if found := cpu_obstacle(device):
             return found
         for setting, supported in (
@@ -40,7 +40,7 @@ class LoopsOpener:
         ):
             if not supported:
                 return f"it doesn't support model.{setting}={getattr(config, setting)!r}"
-        return ""
+        return cache_obstacle()
 
     @classmethod
     def waits(cls, decode: DecodeConfig, is_converted: Callable[[str], bool]) -> str:

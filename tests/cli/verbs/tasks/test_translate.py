@@ -121,6 +121,23 @@ def test_a_text_that_begins_with_a_dash_follows_two_dashes(run: Run, model_folde
     assert run("translate", model_folder, "--", "-x").out == clearhead.load(model_folder)("-x") + "\n"
 
 
+@pytest.mark.parametrize("kind", ["device", "pipe", "stdout"])
+def test_an_output_file_that_is_no_regular_file_is_refused_before_anything_is_written(
+    run: Run, model_folder: Path, tmp_path: Path, kind: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    out = {"device": "/dev/null", "pipe": str(tmp_path / "pipe"), "stdout": "/dev/stdout"}[kind]
+    done = run("translate", model_folder, "x", "--out", out)
+    assert (done.code, done.out) == (2, "") and out in done.err
+    assert not Path(f"{out}.progress").exists()
+
+
+@pytest.mark.parametrize("option", ["--min-len", "--min-ratio"])
+def test_a_minimum_length_beyond_the_models_positions_is_rejected(run: Run, model_folder: Path, option: str) -> None:
+    done = run("translate", model_folder, "x", option, 10**9)
+    assert (done.code, done.out) == (2, "") and "model.max_len" in done.err
+
+
 def test_translating_without_a_folder_is_a_wrong_use(run: Run) -> None:
     for verb in (["translate"], ["evaluate", "--data", "x"]):
         done = run(*verb)
@@ -245,7 +262,7 @@ def test_no_output_is_longer_than_asked_for_and_each_comes_to_its_end(run: Run, 
         values = json.loads(run("translate", model_folder, "She sings.", "--json", *options).out)
         for answer in (values, *values["alternatives"]):
             assert (len(answer["tokens"]), len(answer["logprobs"])) == (1, 2)
-    ratios = ["--min-ratio", "1e308", "--max-ratio", "1e308"]
+    ratios = ["--min-ratio", "30", "--max-ratio", "1e308"]
     values = json.loads(run("translate", model_folder, "She sings.", "--json", *ratios).out)
     assert len(values["tokens"]) in (39, 40), "the model's own positions"
 
