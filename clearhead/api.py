@@ -151,7 +151,12 @@ def _files(data: Any) -> Iterator[tuple[str, ...]]:
 
 
 def load(
-    path: str | Path, *, device: str = "auto", threads: int | None = None, allow_custom_code: bool = False
+    path: str | Path,
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+    allow_custom_code: bool = False,
+    specials: bool = False,
 ) -> "App":
     """Load a model folder and return the app for its task. The weights are read on first use.
 
@@ -161,6 +166,8 @@ def load(
         threads: number of CPU threads for torch (default: torch's own setting).
         allow_custom_code: import custom classes (`package.module:Class`) named in the folder. Use this only with
             folders you trust.
+        specials: read the names of an imported model's special tokens in a text, such as <|im_start|>, as these tokens
+            (default: as plain text). Use this only for texts you trust.
 
     Raises:
         ModelError: the folder is missing, damaged or unfinished, its settings don't fit its task, or it names custom
@@ -168,6 +175,7 @@ def load(
         ConfigError: an argument has the wrong type, or the device can't be used.
     """
     folder = _checked_path(path, "path")
+    _check_options({"allow_custom_code": allow_custom_code, "specials": specials}, {})
     stored, tokenizer = read_settings(folder, allow_custom_code=allow_custom_code)
     here = Config().override({"train.threads": threads}, source="the call").train  # checks the type and the range
     config = stored.assign({"train.device": _device(device), "train.threads": here.threads}, "machine")
@@ -180,7 +188,8 @@ def load(
                 name=name,
                 value=config.value(name),
             )
-    app: App = app_of(config)(LoadedModel(folder, config, tokenizer, stored=stored, converters=CONVERTERS))
+    loaded = LoadedModel(folder, config, tokenizer, stored=stored, converters=CONVERTERS, specials=specials)
+    app: App = app_of(config)(loaded)
     return app
 
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..config import Config, ModelConfig
+from ..config.messages import say
 from ..decode.model_handle import InMemoryModel
 from ..decode.registry import check_name
 from ..errors import ConfigError, ModelError
@@ -64,6 +65,7 @@ class LoadedModel:
         tokenizer: the content of its tokenizer file.
         stored: the settings as stored in the folder.
         converters: a converter for each format that engines can ask for.
+        specials: whether names of special tokens in a text stand for these tokens, in an imported model.
     """
 
     def __init__(
@@ -74,8 +76,9 @@ class LoadedModel:
         *,
         stored: Config,
         converters: Mapping[str, Converter] = CONVERTERS,
+        specials: bool = False,
     ) -> None:
-        self.path, self.config, self.converters = path, config, dict(converters)
+        self.path, self.config, self.converters, self.specials = path, config, dict(converters), specials
         self._tokenizer, self.stored = tokenizer, stored
         self.watch: ModuleWatch | None = None
         """Tells how the torch module has changed since it was read, or None if it wasn't read."""
@@ -84,7 +87,8 @@ class LoadedModel:
     def override(self, values: dict[str, Any]) -> "LoadedModel":
         """Return the same model with some settings changed. Both share weights, and also engines if these still fit."""
         config = self.config.override(values)
-        other = LoadedModel(self.path, config, self._tokenizer, stored=self.stored, converters=self.converters)
+        stored, converters, specials = self.stored, self.converters, self.specials
+        other = LoadedModel(self.path, config, self._tokenizer, stored=stored, converters=converters, specials=specials)
         if (config.model, config.train) == (self.config.model, self.config.train):
             other._shared = self._shared or self
         elif "_weights" in (source := self._shared or self).__dict__:
@@ -106,11 +110,17 @@ class LoadedModel:
 
     @cached_property
     def tokenizers(self) -> Tokenizers:
-        """The tokenizers. Raises ModelError if their file is damaged or their sizes don't fit the model."""
+        """The tokenizers.
+
+        Raises:
+            ModelError: their file is damaged, or their sizes don't fit the model.
+            ConfigError: special tokens in texts are asked for, and the model was trained here.
+        """
         if self._shared:
             return self._shared.tokenizers
         origin = str(self.path / TOKENIZER)
-        return Tokenizers.for_model(self._tokenizer, self.config.model, origin=origin)
+        found = Tokenizers.for_model(self._tokenizer, self.config.model, origin=origin)
+        return found.with_specials() if self.specials else found.warning(say)
 
     @cached_property
     def task(self) -> "Task":

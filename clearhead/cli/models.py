@@ -48,6 +48,11 @@ def add_search_options(
     names = ["train.device", "train.threads", *search]
     rare = set(names) - _COMMON
     add_settings(parser, names, _SHORT, rare=rare, helps=helps, show_defaults=False)
+    parser.add_argument(
+        "--special-tokens",
+        action="store_true",
+        help=parser.rare("read names of an imported model's special tokens in texts, such as <|im_start|>, as tokens"),
+    )
     add_consent(parser)
 
 
@@ -115,6 +120,7 @@ def open_models(folders: Sequence[str], options: Options, *, one_answer: bool) -
             device=given.get("train.device", "auto"),
             threads=given.get("train.threads"),
             allow_custom_code=options.allow_custom_code,
+            specials=options.special_tokens,
         )
         with _named(folder, folders):
             decode = {"n_best": 1, **asked} if one_answer else asked

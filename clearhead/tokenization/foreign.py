@@ -1,21 +1,26 @@
 """Tokenizers of other programs: any `tokenizers` file, such as WordPiece, byte-level BPE, or SentencePiece's models.
 
 The ids of a text are those of the file itself, without the special tokens that its template adds. A text can't forge
-special tokens: their names are changed to ones that no text contains, before the library reads the file.
+special tokens, unless its reader asks for that: their names are changed to ones that no text contains, before the
+library reads the file.
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from functools import cached_property
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 import tokenizers
 
 from ..config import SpecialTokens
-from ..errors import DataError
+from ..errors import DataError, ModelError
+from .backend import PanicError, as_exceptions, open_backend
 from .learning import lone_surrogate
 from .normalise import BYTES, Kind, printable
 from .tokenizer import NEVER, Tokenizer
+
+_Found = TypeVar("_Found")
 
 _KINDS: dict[str, Kind] = {"BPE": "bpe", "Unigram": "unigram", "WordLevel": "word", "WordPiece": "wordpiece"}
 _SPACE = "▁"  # SentencePiece's mark of a space
@@ -31,6 +36,7 @@ class ForeignTokenizer(Tokenizer):
         content: the same, parsed.
         special: the ids of its special tokens.
         size: the number of tokens that the model has. Ids that the file lacks have a name and no text.
+        specials: whether the names of special tokens in a text stand for these tokens.
 
     Raises:
         Exception: the library can't use the file.
@@ -38,19 +44,56 @@ class ForeignTokenizer(Tokenizer):
 
     is_foreign = True
 
-    def __init__(self, text: str, content: dict[str, Any], special: SpecialTokens, size: int = 0) -> None:
-        self.special, self._text = special, text
+    def __init__(
+        self, text: str, content: dict[str, Any], special: SpecialTokens, size: int = 0, *, specials: bool = False
+    ) -> None:
+        self.special, self.specials, self._text = special, specials, text
         self._names = _names(content)
-        self._hidden = special.ids | {it["id"] for it in content["added_tokens"] if it["special"]}
-        self._backend = tokenizers.Tokenizer.from_str(json.dumps(_unforgeable(content, self._hidden, self._names)))
-        self._backend.encode_special_tokens = True
-        if special.unk is not None:
-            self._backend.encode(NEVER)  # so that a wrong name of the unknown token shows here
+        added = {it["id"]: it["content"] for it in content["added_tokens"] if it["special"]}
+        self._hidden, self._forgeable = special.ids | added.keys(), sorted(added.values(), key=len, reverse=True)
+        new = {} if specials else {self._names[i]: NEVER + self._names[i] for i in self._hidden if i in self._names}
+        renamed = _renamed(content, new)
+        self._backend = open_backend(json.dumps(renamed), renamed)
+        self._backend.encode_special_tokens = not specials
+        self.kind = _KINDS[type(self._backend.model).__name__]
+        if special.unk is not None or self.kind != "word":
+            with as_exceptions():
+                self._backend.encode(NEVER)  # so that a wrong name of the unknown token shows here
+        self._marks = _marks_spaces(self._backend)
         self._size = max([size, *(i + 1 for i in self._names)])
         self._encode = self._encoded
-        self.kind = _KINDS[type(self._backend.model).__name__]
         self._types = _types(content["decoder"])
-        self._marks = _marks_spaces(self._backend)
+
+    def with_specials(self) -> "ForeignTokenizer":
+        """Return the tokenizer that reads the names of special tokens in a text as these tokens."""
+        return ForeignTokenizer(self._text, json.loads(self._text), self.special, self._size, specials=True)
+
+    def _warn(self, texts: Iterable[str]) -> None:
+        """Name the special tokens in the first text that contains some."""
+        for text in texts if self.say and self._forgeable else ():
+            if self.say and (found := list(dict.fromkeys(self._forgery.findall(text)))):
+                names = ", ".join(found[:_SHOWN])
+                how = "to read special tokens, add --special-tokens (in Python: specials=True)"
+                self.say(f"the text contains {names}, read as plain text; {how}")
+                self.say = None
+
+    @cached_property
+    def _forgery(self) -> re.Pattern[str]:
+        """The name of a special token in a text."""
+        return re.compile("|".join(map(re.escape, self._forgeable)))
+
+    def _ask(self, library: Callable[[Any], _Found], question: Any) -> _Found:
+        """Return the library's answer. Raise ModelError if it panics, as it does if a pattern backtracks too long."""
+        try:
+            with as_exceptions():
+                return library(question)
+        except PanicError as error:
+            raise ModelError(
+                f"the model's tokenizer.json can't be used for this text: {error}",
+                expected="a tokenizer with simpler patterns",
+                fix="use another text or another model",
+                name="tokenizer.json",
+            ) from error
 
     @property
     def mask_name(self) -> str:  # type: ignore[override]
@@ -78,24 +121,31 @@ class ForeignTokenizer(Tokenizer):
             raise lone_surrogate(error) from error
         if self._backend.normalizer is None:
             return text
-        found: str = self._backend.normalizer.normalize_str(text)
+        found: str = self._ask(self._backend.normalizer.normalize_str, text)
         return found.replace(_SPACE, " ").removeprefix(" ") if self._marks else found
 
     def encode_masked(self, text: str) -> tuple[list[int], list[int]]:
         """Encode a text with masks. The file decides whether a mask includes the spaces around it."""
         self.normalize(text)
-        marked = text.replace(NEVER, "\ufffd").replace(self.mask_name, NEVER + self.mask_name)
-        ids: list[int] = self._masking.encode(marked, add_special_tokens=False).ids
+        self._warn([text.replace(self.mask_name, "")])
+        marked = text.replace(NEVER, "\ufffd").replace(self.mask_name, self._mask_mark)
+        encode = partial(self._masking.encode, add_special_tokens=False)
+        ids: list[int] = self._ask(encode, marked).ids
         return ids, [place for place, i in enumerate(ids) if i == self.special.mask]
 
     @cached_property
     def _masking(self) -> tokenizers.Tokenizer:
         """The library's tokenizer, which also recognises its own names of special tokens, such as NEVER + "<mask>"."""
         found = tokenizers.Tokenizer.from_str(self._backend.to_str())
-        name = NEVER + self.mask_name
+        name = self._mask_mark
         if name not in {it.content for it in found.get_added_tokens_decoder().values()}:
             found.add_special_tokens([name])
         return found
+
+    @property
+    def _mask_mark(self) -> str:
+        """The library's own name of the mask."""
+        return self.mask_name if self.specials else NEVER + self.mask_name
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without special tokens. Incomplete characters become U+FFFD."""
@@ -103,19 +153,25 @@ class ForeignTokenizer(Tokenizer):
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
         """Decode many sequences, on all cores."""
-        return self._backend.decode_batch([[i for i in ids if i not in self._hidden] for ids in batch])
+        return self._ask(self._backend.decode_batch, [[i for i in ids if i not in self._hidden] for ids in batch])
 
     def unknown_words(self, text: str) -> list[str]:
         """Return the distinct parts of a text that aren't in the vocabulary."""
         if self.special.unk is None and self.kind == "word":
             splitter, normal = self._backend.pre_tokenizer, self.normalize(text)
-            parts = [part for part, _ in splitter.pre_tokenize_str(normal)] if splitter else [normal]
+            parts = [part for part, _ in self._ask(splitter.pre_tokenize_str, normal)] if splitter else [normal]
             return [part for part in dict.fromkeys(parts) if self._backend.token_to_id(part) is None]
         if self.special.unk is None or self.special.unk not in self.encode(text):
             return []
         encoding = self.encoding(text)
         spans = [span for i, span in zip(encoding.ids, encoding.offsets) if i == self.special.unk]
         return list(dict.fromkeys(text[start:end].strip() or text[start:end] for start, end in spans))
+
+    def encoding(self, text: str) -> tokenizers.Encoding:
+        """Return the library's encoding, whose offsets aren't exact."""
+        self.normalize(text)
+        self._warn([text])
+        return self._ask(partial(self._backend.encode, add_special_tokens=False), text)
 
     def to_json(self) -> str:
         """Return the content of the file, unchanged."""
@@ -166,9 +222,11 @@ class ForeignTokenizer(Tokenizer):
         return printable(text.replace(" ", _SPACE) or name)
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
+        encode = partial(self._backend.encode_batch_fast, add_special_tokens=False)
+        self._warn(texts)
         try:
-            return [it.ids for it in self._backend.encode_batch_fast(list(texts), add_special_tokens=False)]
-        except TypeError:
+            return [it.ids for it in self._ask(encode, list(texts))]
+        except (TypeError, ModelError):
             raise
         except Exception as error:  # the library raises no narrower type
             missing = list(dict.fromkeys(part for text in texts for part in self.unknown_words(text)))
@@ -197,9 +255,8 @@ def _names(content: dict[str, Any]) -> dict[int, str]:
     return dict(listed) | {it["id"]: it["content"] for it in content["added_tokens"]}
 
 
-def _unforgeable(content: dict[str, Any], hidden: frozenset[int] | set[int], names: dict[int, str]) -> dict[str, Any]:
-    """Return the file's content with NEVER before special tokens' names, and without truncation, padding, template."""
-    new = {names[i]: NEVER + names[i] for i in hidden if i in names}
+def _renamed(content: dict[str, Any], new: Mapping[str, str]) -> dict[str, Any]:
+    """Return the file's content with new names for some tokens, and without truncation, padding and template."""
     model = dict(content["model"])
     if isinstance(model["vocab"], list):
         model["vocab"] = [[new.get(name, name), score] for name, score in model["vocab"]]

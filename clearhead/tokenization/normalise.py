@@ -23,6 +23,8 @@ _ELISION = r" ?(?i:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu)['’](?=\p{L})"
 _SUBWORD = rf"{_ELISION}| ?[{_LETTERS}]++(?:['’][{_LETTERS}]++)*+| ?\p{{N}}| ?[^{_OTHERS}]++|\s+(?!\S)|\s+"
 _WORD = rf"{_ELISION}| ?[{_LETTERS}\p{{N}}]++(?:['’][{_LETTERS}\p{{N}}]++)*+| ?[^{_OTHERS}]\p{{M}}*+|\s"
 _PATTERN: dict[Kind, str] = {"bpe": _SUBWORD, "unigram": _SUBWORD, "word": _WORD, "character": r"[\s\S]"}
+PATTERNS = frozenset(_PATTERN.values())
+"""The patterns that split texts into pieces."""
 
 
 def text_pipeline(data: DataConfig) -> tokenizers.Tokenizer:

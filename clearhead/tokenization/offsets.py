@@ -47,10 +47,11 @@ def encode_with_offsets(tokenizer: Tokenizer, text: str) -> TokensWithOffsets:
         DataError: the text contains a lone surrogate.
     """
     encoding = tokenizer.encoding(text)
-    ids, starts, ends = encoding.ids, *([place[side] for place in encoding.offsets] for side in (0, 1))
+    last = len(text)  # the library's offsets of a suffix exceed it
+    ids, starts, ends = encoding.ids, *([min(place[side], last) for place in encoding.offsets] for side in (0, 1))
     if ids and ids[0] != tokenizer.special.unk and not tokenizer.decode(ids[:1]) and text[starts[0] : ends[0]].strip():
         ends[0] = starts[0]  # the prepended space, if it's a token by itself
-    ends = [_next(starts, end, len(text)) for end in ends]
+    ends = [_next(starts, end, last) for end in ends]
     placed = [_stripped(text, start, end) for start, end in zip(starts, ends)]
     return TokensWithOffsets(text, ids, [start for start, _ in placed], [end for _, end in placed])
 

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -24,6 +24,17 @@ class Tokenizers:
     def joint(self) -> bool:
         """True if both sides share one vocabulary."""
         return self.source is self.target
+
+    def with_specials(self) -> Self:
+        """Return the tokenizers that read names of special tokens in a text; see `Tokenizer.with_specials`."""
+        source = self.source.with_specials()
+        return type(self)(source, source if self.joint else self.target.with_specials())
+
+    def warning(self, say: Callable[[str], None]) -> Self:
+        """Have the first text that names special tokens reported, and return the tokenizers."""
+        for tokenizer in {self.source, self.target}:
+            tokenizer.say = say
+        return self
 
     def to_json(self) -> str:
         """Return the content of one file: a `tokenizers` file if joint, else {"source": ..., "target": ...}."""

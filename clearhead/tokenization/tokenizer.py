@@ -17,9 +17,10 @@ import tokenizers
 from tokenizers import models
 
 from ..config import DataConfig, DecodeConfig, SpecialTokens
-from ..errors import DataError, ModelError
+from ..errors import ConfigError, DataError, ModelError
+from .backend import as_exceptions, open_backend, patterns
 from .learning import SPECIALS, empty_vocabulary, learn_vocabulary, lone_surrogate
-from .normalise import Kind, display_form, piece_bytes
+from .normalise import PATTERNS, Kind, display_form, piece_bytes
 from .word_ids import WordEncoder
 
 _KINDS: dict[type, Literal["bpe", "unigram"] | None] = {
@@ -43,6 +44,10 @@ class Tokenizer:
 
     is_foreign: ClassVar[bool] = False
     """True for another program's vocabulary."""
+    specials: bool = False
+    """True if the names of special tokens in a text stand for these tokens."""
+    say: Callable[[str], None] | None = None
+    """Receives a warning about the first text of another program's model that names special tokens as plain text."""
     mask_name: str = "[MASK]"
     """How a text spells a masked token for `encode_masked`."""
 
@@ -74,6 +79,20 @@ class Tokenizer:
     def without_text(cls) -> Self:
         """Return the tokenizer of a model that neither reads nor writes text: it has the special tokens only."""
         return cls(empty_vocabulary(), SpecialTokens())
+
+    def with_specials(self) -> "Tokenizer":
+        """Return the tokenizer that reads the names of special tokens in a text as these tokens.
+
+        Raises:
+            ConfigError: it was trained here, so no text has contained one.
+        """
+        raise ConfigError(
+            "specials=True has no effect: the model was trained here, and reads no special tokens in a text",
+            expected="a model imported from another program",
+            fix="leave it out",
+            name="specials",
+            value=True,
+        )
 
     @property
     def vocab_size(self) -> int:
@@ -221,8 +240,9 @@ class Tokenizer:
             content = json.loads(text) if content is None else content
             if special != SpecialTokens() or not _is_own(content):
                 return ForeignTokenizer(text, content, special, size)
-            backend = tokenizers.Tokenizer.from_str(text)
-            backend.encode(NEVER)  # so that a wrong name for <unk> shows here
+            backend = open_backend(text, content)
+            with as_exceptions():
+                backend.encode(NEVER)  # so that a wrong name for <unk> shows here
         except Exception as error:  # the library raises no narrower type
             raise bad_file(origin, f"is damaged, or isn't a tokenizer file ({error})") from error
         steps = (backend.normalizer, backend.pre_tokenizer, backend.decoder)
@@ -247,9 +267,10 @@ class Tokenizer:
 
 def _is_own(content: dict[str, Any]) -> bool:
     """Return whether a file was written by `to_json`: it begins with our special tokens and splits as we do."""
-    steps = [it["type"] for it in (content["pre_tokenizer"] or {}).get("pretokenizers", ())]
+    steps = (content["pre_tokenizer"] or {}).get("pretokenizers", ())
     added = [(it["id"], it["content"]) for it in content["added_tokens"]]
-    return steps == ["Split", "ByteLevel"] and added == [*enumerate(SPECIALS)]
+    types = [it["type"] for it in steps]
+    return types == ["Split", "ByteLevel"] and added == [*enumerate(SPECIALS)] and patterns(steps)[0] in PATTERNS
 
 
 def bad_file(origin: str, problem: str) -> ModelError:

@@ -79,6 +79,29 @@ def test_a_language_model_streams_and_reads_past_its_window(tmp: Path) -> None:
     assert app.verify().passed, app.verify().render()
 
 
+def test_a_prompt_may_have_special_tokens_where_its_writer_asks_for_it(tmp: Path, capsys) -> None:
+    path, prompt = imported(byte_level, "generate", tmp, model__begin=False).path, "The <|endoftext|>"
+    plain, special = clearhead.load(path), clearhead.load(path, specials=True).override({"decode.beam": 1})
+    assert special.writer().prompt(prompt) == [*plain.writer().prompt("The "), 500]
+    assert capsys.readouterr().err == ""
+    assert 500 not in plain.writer().prompt(prompt)
+    assert "<|endoftext|>" in capsys.readouterr().err
+    plain.writer().prompt(prompt)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_model_trained_here_has_no_special_tokens_to_read(tmp: Path) -> None:
+    own = Tokenizer.train(ENGLISH, DataConfig(vocab_size=300))
+    path = save(tmp / "trained", "generate", own.to_json(), own.vocab_size, {})
+    for call, name in ((lambda app: app("<s>"), "specials"), (lambda app: app("\ud800"), "text")):
+        with pytest.raises(clearhead.ClearheadError) as caught:
+            call(clearhead.load(path, specials=name == "specials"))
+        assert caught.value.name == name
+    with pytest.raises(clearhead.ClearheadError) as caught:
+        clearhead.load(path, specials="yes")  # type: ignore[arg-type]
+    assert (caught.value.name, caught.value.value) == ("specials", "yes")
+
+
 def test_a_language_model_may_begin_every_text_with_bos(tmp: Path) -> None:
     app = imported(byte_fallback, "generate", tmp, model__begin=True)
     writer, special = app.writer(), SPECIAL[byte_fallback]

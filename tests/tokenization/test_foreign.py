@@ -174,6 +174,50 @@ def test_no_text_can_forge_a_special_token(make) -> None:
 
 
 @every
+def test_special_tokens_are_read_where_the_reader_asks_for_it(make) -> None:
+    tokenizer, draw = opened(make).with_specials(), random.Random(0)
+    names = [it.content for it in library(make).get_added_tokens_decoder().values()]
+    some = [
+        "".join(draw.choice(["", " "]).join((it, draw.choice(names))) for it in line.split()) for line in lines(300)
+    ]
+    expected = [library(make).encode(line, add_special_tokens=False).ids for line in some]
+    assert tokenizer.encode_batch(some) == expected
+    assert all(tokenizer.encoding(line).ids == ids for line, ids in zip(some[:20], expected))
+    assert any({*ids} & SPECIAL[make].ids for ids in expected)
+    assert tokenizer.vocabulary() == opened(make).vocabulary() and tokenizer.token_bytes == opened(make).token_bytes
+    assert [tokenizer.decode(ids) for ids in expected] == [opened(make).decode(ids) for ids in expected]
+
+
+def test_the_first_text_with_special_tokens_as_plain_text_is_reported() -> None:
+    both = Tokenizers.from_json(file(wordpiece), SPECIAL[wordpiece], origin="x.json")
+    said = list[str]()
+    both.warning(said.append)
+    both.source.encode("A fox.")
+    both.source.encode_masked("A [MASK].")
+    assert said == []
+    both.source.encode("A [SEP] fox [CLS] [SEP].")
+    assert (
+        len(said) == 1 and "[SEP], [CLS]," in said[0] and "--special-tokens" in said[0] and "specials=True" in said[0]
+    )
+    both.source.encode("[SEP]")
+    assert len(said) == 1
+    both.with_specials().warning(said.append).source.encode("[SEP]")
+    assert len(said) == 2
+
+
+def test_flags_of_added_tokens_hold() -> None:
+    made = byte_level()
+    added = [tokenizers.AddedToken("<l>", lstrip=True), tokenizers.AddedToken("<r>", rstrip=True)]
+    added += [tokenizers.AddedToken("one", single_word=True), tokenizers.AddedToken("<S>", special=True, lstrip=True)]
+    made.add_tokens(added)
+    text = "a  <l> b <r>  one bone <S> two"
+    special = SpecialTokens(pad=900, bos=500, eos=500, unk=None, mask=None, start=500)
+    found = Tokenizer.from_json(made.to_str(), special, origin="x.json")
+    assert found.with_specials().encode(text) == made.encode(text).ids
+    assert found.encode(text.replace("<S>", "")) == made.encode(text.replace("<S>", "")).ids
+
+
+@every
 def test_a_lone_surrogate_is_refused(make) -> None:
     for door in (opened(make).encode, opened(make).normalize, lambda text: opened(make).encode_batch(["a", text])):
         with pytest.raises(DataError) as caught:

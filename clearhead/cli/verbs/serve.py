@@ -101,6 +101,7 @@ def _load(folder: str, options: Options) -> "App":
         device=given.get("train.device", "auto"),
         threads=given.get("train.threads"),
         allow_custom_code=options.allow_custom_code,
+        specials=options.special_tokens,
     )
     return app.override({name: value for name, value in given.items() if name in _SETTINGS})
 
