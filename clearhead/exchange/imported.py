@@ -11,6 +11,7 @@ from ..errors import ConfigError, ModelError
 from ..folder.atomic import Content
 from ..folder.manifest import write_folder_with_manifest
 from ..folder.model_folder import WEIGHTS, identity, model_files
+from ..folder.weight_table import check_shapes, missing_weights
 from ..tokenization.source_and_target import Tokenizers
 from .safetensors_files import AGAIN
 from .weight_names import shortened
@@ -41,12 +42,9 @@ class Imported:
 
     def check(self, origin: Path) -> None:
         """Raise ModelError if the tokenizer or the weights don't fit the settings, or weights aren't finite numbers."""
-        from ..model.restore import check_shapes, missing_weights
-
         model = self.config.model
         if model.vocabulary_sizes:
             Tokenizers.for_model(self.tokenizer, model, origin=f"the tokenizer of {origin}")
-        check_shapes(model, {name: tuple(tensor.shape) for name, tensor in self.weights.items()})
         if missing := missing_weights(model, self.weights):
             raise ModelError(
                 f"{origin} has no weights for {shortened(missing)}",
@@ -54,6 +52,7 @@ class Imported:
                 fix=AGAIN,
                 name=missing[0],
             )
+        check_shapes(model, {name: tuple(tensor.shape) for name, tensor in self.weights.items()})
         for name, tensor in self.weights.items():
             if not tensor.is_floating_point() or not tensor.isfinite().all():
                 has = "NaN or infinity" if tensor.is_floating_point() else f"integers ({tensor.dtype})"

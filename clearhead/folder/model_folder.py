@@ -8,11 +8,10 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from ..config import Config, messages, settings
 from ..errors import ConfigError, ModelError
@@ -30,6 +29,7 @@ from .manifest import (
     read_with_digests,
     replace_files,
 )
+from .stored_weights import check_weights, stored_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -104,15 +104,19 @@ def load_model_folder(
         numpy: return the weights as numpy arrays, without importing torch.
 
     Raises:
-        ModelError: a file is missing or damaged, a setting is unknown, or a custom part isn't allowed.
+        ModelError: a file is missing or damaged, a setting is unknown, a custom part isn't allowed, or the weights
+            don't fit the settings.
     """
     with _reading(folder):
         _expect_folder(folder)
         _expect_weights(folder)
     files = read_with_digests(folder, (CONFIG, TOKENIZER, WEIGHTS))
     data, weights_digest = files[WEIGHTS]
-    weights = weights_from_bytes(folder / WEIGHTS, data, numpy=numpy)
     config = _parse_config(folder / CONFIG, files[CONFIG][0], allow_custom_code)
+    stored = stored_tensors(folder / WEIGHTS, data)
+    check_weights(config.model, stored)
+    arrays = {name: it.array() for name, it in stored.items()} if numpy else None
+    weights = weights_from_bytes(folder / WEIGHTS, data) if arrays is None else arrays
     return ModelFolder(folder, config, weights, weights_digest, _parse_text(folder / TOKENIZER, files[TOKENIZER][0]))
 
 
@@ -223,26 +227,14 @@ def weights_to_bytes(tensors: "Mapping[str, Tensor]") -> bytes:
     return safetensors.torch.save(distinct)
 
 
-def weights_from_bytes(path: Path, data: bytes, *, numpy: bool = False) -> "dict[str, Any]":
-    """Parse a safetensors file to tensors or numpy arrays. Raise ModelError if it's in another format."""
-    module = import_module("safetensors.numpy" if numpy else "safetensors.torch")
+def weights_from_bytes(path: Path, data: bytes) -> "dict[str, Tensor]":
+    """Parse a safetensors file. Raise ModelError if it's in another format."""
+    import safetensors.torch
+
     try:
-        found: dict[str, Any] = module.load(data)
+        return safetensors.torch.load(data)
     except SafetensorError as error:
         raise ModelError(f"{path} isn't in the safetensors format: {error}", fix=RESTORE, name=path.name) from error
-    return found
-
-
-def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Read the shapes of a folder's weights from the file header. Return {} if there's no weights file."""
-    path = folder / WEIGHTS
-    if not path.is_file():
-        return {}
-    try:
-        with safe_open(path, "numpy") as file:
-            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise ModelError(f"can't read {path}: {error}", fix=RESTORE, name=WEIGHTS) from error
 
 
 def load_weights(model: "nn.Module", weights: "Mapping[str, Tensor]") -> None:

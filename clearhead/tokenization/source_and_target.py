@@ -83,7 +83,7 @@ class Tokenizers:
         return found
 
     def check_sizes(self, model: ModelConfig, *, origin: str) -> None:
-        """Raise ModelError if a vocabulary size differs from the model's, so the tokenizers belong to another model."""
+        """Raise ModelError if a vocabulary size differs from the model's, or lacks one of its special tokens."""
         for name, expected in model.vocabulary_sizes.items():
             tokenizer = self.source if name == _SIDES[0] else self.target
             if tokenizer.vocab_size != expected:
@@ -93,6 +93,15 @@ class Tokenizers:
                     fix="restore the folder from its source or a backup",
                     name=f"model.{name}",
                     value=tokenizer.vocab_size,
+                )
+            beyond = [it for it in model.special.ids - {model.pad_id} if it >= expected]
+            if beyond:
+                raise ModelError(
+                    f"the special token {max(beyond)} is beyond the vocabulary of {expected:,} tokens",
+                    expected="model.bos_id, eos_id, unk_id, mask_id and start_id below the size of the vocabulary",
+                    fix="restore the folder from its source or a backup",
+                    name=f"model.{name}",
+                    value=max(beyond),
                 )
 
 

@@ -104,7 +104,11 @@ func (s *Safetensors) Names(prefix string) []string {
 	return names
 }
 
-// Take returns the first of these names that the file has; a tied weight has several names, and is stored once.
+// SameModel is the advice where the weights don't fit the settings.
+const SameModel = "restore config.json and model.safetensors from the same model"
+
+// Take returns the tensor that the file has under these names. A tied weight has several, and is usually stored once.
+// It fails if the tensor is missing, has another shape, isn't finite, or differs between its names.
 func (s *Safetensors) Take(shape []int, names ...string) (Tensor, error) {
 	var tensor Tensor
 	for _, name := range names {
@@ -115,15 +119,22 @@ func (s *Safetensors) Take(shape []int, names ...string) (Tensor, error) {
 		s.taken[name] = true
 		if fmt.Sprint(found.Shape) != fmt.Sprint(shape) {
 			return tensor, &errors.Error{What: fmt.Sprintf("%s has shape %v, but config.json needs %v", name, found.Shape, shape),
-				Fix: "restore config.json and model.safetensors from the same model", Name: name}
+				Fix: SameModel, Name: name}
 		}
-		if tensor.Data == nil {
-			tensor = Tensor{shape, floats(s.data[found.Offsets[0]:found.Offsets[1]], found.Dtype)}
+		values := floats(s.data[found.Offsets[0]:found.Offsets[1]], found.Dtype)
+		if !finite(values) {
+			return tensor, &errors.Error{What: fmt.Sprintf("the weight %s has numbers that aren't finite in float32", name),
+				Expected: "finite floating-point numbers", Fix: restore, Name: name}
 		}
+		if tensor.Data != nil && !equal(tensor.Data, values) {
+			return tensor, &errors.Error{What: fmt.Sprintf("%s has other numbers than the weight it's tied to", name),
+				Expected: "one matrix with both names", Fix: SameModel, Name: name}
+		}
+		tensor = Tensor{shape, values}
 	}
 	if tensor.Data == nil {
 		return tensor, &errors.Error{What: fmt.Sprintf("the weight %s is missing", names[0]),
-			Fix: "restore config.json and model.safetensors from the same model", Name: names[0]}
+			Expected: fmt.Sprintf("a tensor of shape %v", shape), Fix: SameModel, Name: names[0]}
 	}
 	return tensor, nil
 }
@@ -137,6 +148,24 @@ func (s *Safetensors) Unused() []string {
 		}
 	}
 	return names
+}
+
+func finite(values []float32) bool {
+	for _, value := range values {
+		if value-value != 0 { // of infinity, the difference is NaN
+			return false
+		}
+	}
+	return true
+}
+
+func equal(a, b []float32) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return len(a) == len(b)
 }
 
 func floats(data []byte, dtype string) []float32 {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand"
 	"testing"
+
+	"clearhead/errors"
 )
 
 func TestHalfPrecision(t *testing.T) {
@@ -45,5 +47,27 @@ func TestDamagedHeadersAreErrors(t *testing.T) {
 	}
 	if tensor, err := file.Take([]int{2, 3}, "a"); err != nil || len(tensor.Data) != 6 || len(file.Unused()) != 0 {
 		t.Error(tensor, err)
+	}
+}
+
+func TestWeightsThatCannotBeUsedAreNamed(t *testing.T) {
+	nan := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(math.NaN())))
+	huge := binary.LittleEndian.AppendUint64(nil, math.Float64bits(1e300)) // infinity in float32
+	header := []byte(`{"one": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
+		"nan": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]},
+		"huge": {"dtype": "F64", "shape": [1], "data_offsets": [8, 16]},
+		"two": {"dtype": "F32", "shape": [1], "data_offsets": [16, 20]}}`)
+	data := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	data = append(append(append(append(data, 0, 0, 0, 0), nan...), huge...), 0, 0, 128, 63)
+	file, err := ParseSafetensors(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, names := range [][]string{{"nan"}, {"huge"}, {"one", "two"}, {"none"}} {
+		_, err := file.Take([]int{1}, names...)
+		problem, ok := err.(*errors.Error)
+		if !ok || problem.Name != names[len(names)-1] || problem.Expected == "" || problem.Fix == "" {
+			t.Error(names, err)
+		}
 	}
 }

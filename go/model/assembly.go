@@ -136,7 +136,7 @@ func (a *assembly) count(prefix, setting string, expected int) {
 	}
 	if len(found) != expected && a.err == nil {
 		a.err = &errors.Error{What: fmt.Sprintf("%s=%d, but the weights have %d blocks", setting, expected, len(found)),
-			Fix: "restore config.json and model.safetensors from the same model", Name: setting}
+			Fix: folder.SameModel, Name: setting}
 	}
 }
 
@@ -147,7 +147,7 @@ func (a *assembly) finish() error {
 	}
 	if unused := a.weights.Unused(); len(unused) > 0 {
 		return &errors.Error{What: fmt.Sprintf("the weight %s is unknown to the model", unused[0]),
-			Fix: "restore config.json and model.safetensors from the same model", Name: unused[0]}
+			Fix: folder.SameModel, Name: unused[0]}
 	}
 	return nil
 }

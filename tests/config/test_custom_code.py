@@ -43,6 +43,7 @@ def folder_with(config: Config, path: Path) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("weights_of_any_module")
 @pytest.mark.parametrize("setting", PARTS)
 def test_a_part_that_a_folder_names_is_an_error_until_it_is_allowed(tmp_path: Path, setting: str) -> None:
     config = Config().override({setting: PARTS[setting]})

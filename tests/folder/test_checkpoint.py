@@ -16,6 +16,7 @@ from clearhead.folder.checkpoint import Checkpoint, RunFolder, read_checkpoint
 from clearhead.folder.manifest import replace_files, write_folder_with_manifest
 from clearhead.folder.model_folder import load_model_folder, model_files
 
+pytestmark = pytest.mark.usefixtures("weights_of_any_module")
 STATE = {"position": [3, 120], "best": 31.4, "loss": 1 / 3, "worst": float("-inf"), "words": "déjà", "none": None}
 RUN = model_files(config={"model": {}}, tokenizer="{}", weights={"w": torch.ones(2)})
 

@@ -26,6 +26,7 @@ from clearhead.folder.model_folder import (
     weights_to_bytes,
 )
 
+pytestmark = pytest.mark.usefixtures("weights_of_any_module")
 CONFIG = Config().override({"model.d_model": 8, "model.n_heads": 2, "data.name": "é"})
 
 

@@ -113,7 +113,10 @@ def test_weights_of_another_model_are_named(folder: Path, run: Run) -> None:
     save_files(folder, model_files(weights=blocks))
     assert_rejected(run(folder), "model.n_encoder_layers")
     save_files(folder, model_files(weights={**weights, name: weights[name] * float("nan")}))
-    assert_rejected(run(folder), "NaN")
+    assert_rejected(run(folder), name, "finite")
+    embedding = weights["encoder.embedding.weight"]
+    save_files(folder, model_files(weights={**weights, "decoder.projection.weight": embedding + 1}))
+    assert_rejected(run(folder), "decoder.projection.weight", "tied")
 
 
 UNSUPPORTED: list[tuple[str, dict[str, Any]]] = [

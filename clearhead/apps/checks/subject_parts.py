@@ -15,7 +15,8 @@ from ...config import Config, DecodeConfig, ModelConfig
 from ...decode.engine import StepEngine
 from ...decode.model_handle import as_handle
 from ...decode.registry import IN_MEMORY, float32_engines, open_engine, step_engines
-from ...folder.model_folder import load_model_folder, load_weights, model_files, save_files
+from ...folder.manifest import read_verified
+from ...folder.model_folder import WEIGHTS, load_weights, model_files, read_config, save_files, weights_from_bytes
 from ...inspection.promises.subject import Inputs, OpenEngine, Subject
 from ...model.transformer import build
 from ...tasks.base import Task
@@ -72,14 +73,15 @@ def _reloaded(model: nn.Module, folder: Path, config: Config, tokenizers: Tokeni
     """
     files = model_files(config=config.to_record(), tokenizer=tokenizers.to_json(), weights=model.state_dict(), card="")
     save_files(folder, files)
-    found = load_model_folder(folder, allow_custom_code=True)  # the caller's own model, written two lines above
+    own = read_config(folder, allow_custom_code=True).model  # the caller's own model, written two lines above
+    weights = weights_from_bytes(folder / WEIGHTS, read_verified(folder, (WEIGHTS,))[WEIGHTS])
     with torch.random.fork_rng(devices=()):  # leaves the caller's random state alone
-        fresh: nn.Module = build(found.config.model)
+        fresh: nn.Module = build(own)
     if [type(part) for part in fresh.modules()] != [type(part) for part in model.modules()]:
         fresh = deepcopy(model)
         with torch.no_grad():
             for it in fresh.state_dict().values():
                 it.fill_(float("nan") if it.is_floating_point() else 0)
     fresh = fresh.to(next(model.parameters()).dtype)
-    load_weights(fresh, found.weights)
+    load_weights(fresh, weights)
     return fresh

@@ -41,7 +41,7 @@ def _run(options: Options) -> None:
         raise UsageError(f"{options.folder} has its own settings", fix="leave out the folder or the settings")
     else:
         config, folder = summarize_folder(Path(options.folder), allow_custom_code=options.allow_custom_code)
-        _check_sizes(config.model, Path(options.folder))
+        _check_files(config.model, Path(options.folder))
     print(_as_json(config, folder) if options.json else _as_text(config, folder))
 
 
@@ -136,13 +136,14 @@ def _as_json(config: Config, folder: dict[str, Any] | None) -> str:
     return to_json(values)
 
 
-def _check_sizes(config: ModelConfig, folder: Path) -> None:
-    """Raise ModelError if the stored weights don't fit the configuration, before building what could be huge."""
-    from ...folder.model_folder import weight_shapes
-    from ...model.restore import check_shapes
+def _check_files(config: ModelConfig, folder: Path) -> None:
+    """Raise ModelError if the weights or the tokenizer don't fit the configuration, which could be huge, or damaged."""
+    from ...folder.model_folder import TOKENIZER, WEIGHTS, load_model_folder, read_tokenizer
+    from ...tokenization.source_and_target import Tokenizers
 
-    if shapes := weight_shapes(folder):
-        check_shapes(config, shapes)
+    if (folder / WEIGHTS).exists():
+        load_model_folder(folder, allow_custom_code=True, numpy=True)
+    Tokenizers.for_model(read_tokenizer(folder), config, origin=str(folder / TOKENIZER))
 
 
 def _empty_model(config: ModelConfig) -> Any:

@@ -1,8 +1,9 @@
 """Step engine of plain loops, compiled just in time. It runs a greedy or beam search in one call."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 
 import numpy as np
 
@@ -62,6 +63,8 @@ class LoopsEngine:
         """Do what `beam_search` does, in one call. Return None if this search needs single steps."""
         if not whole_search.supports(batch, rules):
             return None
+        prefixes = (it.prefix for it in batch.requests)
+        self.check_tokens(batch.sources, [batch.start.tolist(), [rules.eos], *prefixes])
         longest = max(map(len, batch.sources)) if self.model.decoder.shape.cross else 0
         self.reserve_positions(max(longest, whole_search.capacity(self.model, batch)))
         return whole_search.run(self.model, batch, rules, min(self.threads, engine_threads()))
@@ -71,10 +74,26 @@ class LoopsEngine:
         """Read B sources. Those of a language model are texts without their last token."""
         if not self.model.decoder.shape.cross:
             sources = [source[max(0, len(source) - self.max_len + 1) :] for source in sources]
+        self.check_tokens(sources)
         longest = max(map(len, sources))
         capacity = steps if self.model.decoder.shape.cross else min(longest + steps, self.max_len)
         self.reserve_positions(max(longest, capacity))
         yield LoopsDecoding(self.model, sources, capacity)
+
+    def check_tokens(self, sources: Iterable[Iterable[int]], outputs: Iterable[Iterable[int]] = ()) -> None:
+        """Raise ModelError if a token is beyond its vocabulary, since the loops don't check where they read."""
+        reader = self.model.encoder if self.model.decoder.shape.cross else self.model.decoder
+        for stack, texts in ((reader, sources), (self.model.decoder, outputs)):
+            size = int(stack.places[0, parts.EMBEDDING, 1])
+            for token in {*chain.from_iterable(texts)}:
+                if not 0 <= token < size:
+                    raise ModelError(
+                        f"token {token} is beyond the vocabulary of {size}",
+                        expected=f"token ids from 0 to {size - 1}",
+                        fix="encode the text with this model's tokenizer",
+                        name="tokens",
+                        value=token,
+                    )
 
     def reserve_positions(self, length: int) -> None:
         """Extend the table of positions to this many tokens, if the model has one."""

@@ -50,10 +50,10 @@ def new_cache(stack: Stack, sources: int, beam: int, tokens: int, memory: int) -
 def embed(stack: Stack, rows: Ints) -> Floats:
     """Embeddings times their scale, plus positions. (R, 4) -> (R, D)"""
     shape, embedding, positions = stack.shape, part_of(stack, 0, parts.EMBEDDING), part_of(stack, 0, parts.POSITIONS)
-    width = shape.d_model
+    width, size = shape.d_model, stack.places[0, parts.EMBEDDING, 1]
     x = np.empty((len(rows), width), np.float32)
     for r in range(len(rows)):
-        token = rows[r, TOKEN] if rows[r, TOKEN] * width < len(embedding) else 0  # padding beyond the vocabulary
+        token = rows[r, TOKEN] if 0 <= rows[r, TOKEN] < size else 0  # padding beyond the vocabulary
         for d in range(width):
             x[r, d] = embedding[token * width + d] * shape.embedding_scale
         if len(positions):

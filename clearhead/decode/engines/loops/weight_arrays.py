@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ....config import ModelConfig
 from ....config.rotary_scaling import rotary_scaling
+from ....folder.weight_table import check_shapes
 from ...model_handle import Weights
 from ...position_tables import alibi_slopes, position_table, relative_table, rotary_frequencies
 from . import stack_parts as parts
@@ -55,7 +56,12 @@ class Model(NamedTuple):
 
 
 def load_model(config: ModelConfig, weights: Weights, positions: int, *, int8: bool = False) -> Model:
-    """Return a model's arrays, with this many positions. `weights` may lack all but one name of a tied matrix."""
+    """Return a model's arrays, with this many positions. `weights` may lack all but one name of a tied matrix.
+
+    Raises:
+        ModelError: names or shapes don't fit the configuration, by which the loops compute where they read and write.
+    """
+    check_shapes(config, {name: it.shape for name, it in weights.items()})
     sides = _Sides(config, weights, min(positions, config.max_len), int8)
     if config.topology == "decoder-only":
         return Model(sides.stack("", 0, [], cross=False), sides.decoder("", ["embedding", "projection"]))
