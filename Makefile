@@ -1,12 +1,14 @@
 # make demo        train, score and use a small translator from scratch (a few minutes)
 # make test        run the fast tests
 # make test-slow   run the tests that take minutes
+# make campaign    kill runs, damage files and send hostile inputs at random (MINUTES=30)
 VENV ?= .venv
 PYTHON ?= python3
 PIP_ARGS ?=
+MINUTES ?= 30
 BIN := $(VENV)/bin
 
-.PHONY: setup setup-dev demo test test-slow lint docs clean
+.PHONY: setup setup-dev demo test test-slow campaign lint docs clean
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
@@ -30,6 +32,10 @@ test: setup-dev
 
 test-slow: setup-dev
 	$(BIN)/python -m pytest -m slow
+
+# Add --seed 1 for other trials: make campaign MINUTES=60 ARGS='--seed 1'
+campaign: setup-dev
+	$(BIN)/python -m tests.campaign --minutes $(MINUTES) $(ARGS)
 
 lint: setup-dev
 	$(BIN)/ruff check .
