@@ -56,6 +56,16 @@ def encode_with_offsets(tokenizer: Tokenizer, text: str) -> TokensWithOffsets:
     return TokensWithOffsets(text, ids, [start for start, _ in placed], [end for _, end in placed])
 
 
+def unknown_texts(tokenizer: Tokenizer, text: str) -> list[str]:
+    """Return the original text of each unknown token of a text, in order."""
+    unk = tokenizer.special.unk
+    if unk is None or unk not in tokenizer.encode(text):
+        return []
+    found, offsets = encode_with_offsets(tokenizer, text), tokenizer.encoding(text).offsets
+    spans = zip(found.ids, found.starts, found.ends, offsets)
+    return [text[start:end] or text[slice(*whole)] for i, start, end, whole in spans if i == unk]  # whitespace is empty
+
+
 def _next(starts: Sequence[int], end: int, whole: int) -> int:
     """Return the start of the next token. Characters before it were composed into this one, or are whitespace."""
     following = bisect_left(starts, end)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
 from clearhead.errors import DataError
-from clearhead.tokenization.offsets import TokensWithOffsets, encode_with_offsets
+from clearhead.tokenization.offsets import TokensWithOffsets, encode_with_offsets, unknown_texts
 from clearhead.tokenization.tokenizer import Tokenizer
 
 TEXTS = ["The man is hungry.", "I don't see the man.", "naïve café déjà", "ﬁne İstanbul 😀 שלום"] * 3
@@ -142,3 +142,11 @@ def test_nothing_has_no_tokens_and_half_a_character_is_an_error() -> None:
         assert tokens.tokens_of(0, 0) is None and tokens.ids == tokenizer.encode("")
     with pytest.raises(DataError, match=r"U\+D800"):
         placed(SETTINGS[0], "a\ud800")
+
+
+@pytest.mark.parametrize("kind", ["word", "character"])
+def test_unknown_texts_are_those_that_were_written(kind: str) -> None:
+    tokenizer = Tokenizer.train(["she sings."], DataConfig(tokenizer=kind, lowercase=True, whitespace=kind == "word"))
+    expected = {"word": ["ÉTÉ", "e\u0301a"], "character": ["É", "T", "É", "\n", "e\u0301", "a"]}
+    assert unknown_texts(tokenizer, "She ÉTÉ\nsings e\u0301a.") == expected[kind]
+    assert unknown_texts(tokenizer, "She sings.") == []

@@ -14,7 +14,8 @@ from .arrays import float_array, shades_array, weights_array
 
 
 def media_data(explanation: MediaExplanation) -> dict[str, Any]:
-    """Return the input, each head's attention to its positions, rollout, and the falls when a part is hidden."""
+    """Return the input, each head's attention to its positions, rollout, and the score drop when each part is
+    hidden."""
     place, read = explanation.main_place, explanation.input
     found: dict[str, Any] = {"place": place, "rows": list(explanation.rows(place))}
     if isinstance(read, ImageInput):

@@ -17,6 +17,7 @@ from ...config import Config
 from ...errors import ConfigError, ModelError
 from ..media.media_explanation import MediaExplanation
 from ..record.parts import count_parameters, stacks
+from ..record.switches import switched_off, without
 from ..views.explanation import Explanation
 from .arrays import float_array
 from .attention_data import attention_data
@@ -28,7 +29,7 @@ from .reasons import reasons
 from .search_data import search_data
 
 FORMAT_VERSION = 1
-LARGEST = 1_840_000  # bytes of a file's data: with the scripts and the style, 2 MB
+LARGEST = 1_830_000  # bytes of a file's data: with the scripts and the style, 2 MB
 _ALTERNATIVES = 8  # at each step
 _COSTLY = 2e11  # multiplications for the gradients of each token of the answer on its own
 
@@ -81,10 +82,11 @@ def page_data(
         "span": explanation.span,
         "tokens": _tokens(explanation, config),
         "prefix": list(explanation.prefix),
+        "forced": explanation.forced,
         "off": explanation.trace.off,
     }
     special = config.model.special
-    values |= _predictions(explanation, [*special.ids] if config.decode.suppress_special else ())
+    values |= _predictions(explanation, [*special.ids] if explanation.config.decode.suppress_special else ())
     values["parts"] = part_data(explanation)
     values["attention"] = attention_data(explanation, found.leave_out)
     if "decoder.cross" in explanation.places:
@@ -94,14 +96,16 @@ def page_data(
         values["residuals"] = [[it, *norms] for it, *norms in explanation.trace.residuals()]
     if explanation.search is not None:
         candidates = [[i for *_, i in it] for it in values["alternatives"]]
-        values["search"] = search_data(explanation, config, candidates)
+        values["search"] = search_data(explanation, candidates)
     _add_reasons(explanation, found)
-    if explanation.replay is not None:
-        values["words"] = _words(explanation, found.leave_out)
-    if explanation.rerun is not None:
-        values["without"] = parts_off(explanation, search=not live)
-    if isinstance(explanation, MediaExplanation):
-        values["media"] = media_data(explanation)
+    still_on = set(explanation.trace.off) - set(switched_off(explanation.model))
+    with without(explanation.model, *still_on):  # what runs again is compared with the recorded pass
+        if explanation.replay is not None:
+            values["words"] = _words(explanation, found.leave_out)
+        if explanation.rerun is not None:
+            values["without"] = parts_off(explanation, search=not live)
+        if isinstance(explanation, MediaExplanation):
+            values["media"] = media_data(explanation)
     if film:
         values["film"], thinned = film_data(film)
         if thinned:
@@ -130,7 +134,10 @@ def model_facts(built: nn.Module, config: Config, name: str) -> dict[str, Any]:
 
 
 def _tokens(explanation: Explanation, config: Config) -> dict[str, Any]:
-    """Return the tokens that each stack read and what was said, each with its kind: text, or the name of a special."""
+    """Return the tokens that each stack read and what was said, each with its kind: text, or the name of a special.
+
+    An unknown token that was read also has the original text.
+    """
     special, trace = config.model.special, explanation.trace
     kinds = {
         special.pad: "pad",
@@ -151,6 +158,10 @@ def _tokens(explanation: Explanation, config: Config) -> dict[str, Any]:
         return [{"text": text, "id": i, "kind": it} for text, i, it in zip(names, ids[key], kind)]
 
     found = {key: named(key, names) for key, names in (*explanation.tokens.items(), ("outputs", explanation.outputs))}
+    first, written = next(iter(explanation.tokens)), iter(explanation.unknown)
+    for it in found[first]:
+        if it["kind"] == "unknown":
+            it["written"] = next(written, "")
     begins = len(explanation.said) - len(explanation.replay.said) if explanation.said and explanation.replay else 0
     return found | {"begins": begins}
 

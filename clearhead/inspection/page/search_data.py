@@ -6,22 +6,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...config import Config
 from ...decode.sampling import Sampling
 from ..views.explanation import Explanation
 
 
-def search_data(explanation: Explanation, config: Config, candidates: Sequence[Sequence[int]]) -> dict[str, Any]:
+def search_data(explanation: Explanation, candidates: Sequence[Sequence[int]]) -> dict[str, Any]:
     """Return the search tree, and for sampling the probability of drawing each candidate: 0 if it was cut off.
 
     Args:
         explanation: the recorded search.
-        config: the settings of the search.
         candidates: ids of tokens at each place of the answer, (T, K).
     """
-    found = explanation.searched
-    values = found.to_dict() | {"verdict": found.verdict(), "sampled": config.decode.sample}
-    decode = config.decode
+    found, config = explanation.searched, explanation.config
+    values, decode = found.to_dict() | {"verdict": found.verdict(), "sampled": config.decode.sample}, config.decode
     plain = not decode.no_repeat_ngram and decode.repetition_penalty == 1 and not decode.suppress
     if decode.sample and plain:
         log_p = explanation.trace["decoder"].output[0].float().log_softmax(-1).numpy(force=True).copy()

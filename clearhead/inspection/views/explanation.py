@@ -38,10 +38,13 @@ class Explanation(RecordedAttention):
         filled: the token ids that were put in the place of masks.
         mask_name: how a mask is written in `tokens`.
         prefix: the token ids that the answer had to start with.
+        forced: the indices of the answer's tokens that nothing else was allowed for: the prefix, and the end token at
+            the longest length.
+        unknown: the original text of each unknown token that the model read, in order.
         source_words: the index of the word that each source token belongs to, without the end token; -1 for BOS.
         target_words: the same for the answer.
         flow: the shapes of the tensors inside the model.
-        config: the settings of the model.
+        config: the settings of the model, and those of the search.
         pieces: converts token ids to text.
         contrast: returns the contrast that `why` attributes, given (said, other).
         search: the search tree, if there was a search.
@@ -59,6 +62,8 @@ class Explanation(RecordedAttention):
     filled: tuple[int, ...] = ()
     mask_name: str = ""
     prefix: tuple[int, ...] = ()
+    forced: tuple[int, ...] = ()
+    unknown: tuple[str, ...] = ()
     source_words: tuple[int, ...] = ()
     target_words: tuple[int, ...] = ()
     flow: tuple[Step, ...] = ()

@@ -12,9 +12,11 @@ from ...inspection.views.flow import dimension_flow
 from ...inspection.views.token_attribution import Replay
 from ...model.transformer import EncoderModel, evaluation
 from ...readers.questions import Paragraph, Question
+from ...tokenization.offsets import unknown_texts
 from .examples import HeldOutQuestions
 from .passages import best_spans
 from .task import Answering
+from .windows import NO_ANSWER
 
 
 def explain_answer(
@@ -36,8 +38,10 @@ def explain_answer(
     spell = {"encoder": source.pieces}
     with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
         model(batch.tokens, batch.types, at=batch.of_text)
-    of_text = torch.from_numpy(best.visible([0])).to(batch.tokens.device)
-    [[(_, span), *_]] = best_spans(trace["head"].output, of_text, 1)
+    span = NO_ANSWER
+    if answer.text:
+        of_text = torch.from_numpy(best.visible([0])).to(batch.tokens.device)
+        [[(_, span), *_]] = best_spans(trace["head"].output, of_text, 1)
     ends = torch.tensor(span, device=batch.tokens.device)
 
     def again(n: int) -> torch.Tensor:  # -> (n, 1), the log-probability that the answer begins and ends where it does
@@ -45,6 +49,10 @@ def explain_answer(
         logits: torch.Tensor = model(batch.tokens.expand(n, -1), types, at=batch.of_text.expand(n, -1))
         return logits.log_softmax(1).take_along_dim(ends[None, None], 1).sum(-1)
 
+    [asked], [window] = best.asked, best.windows
+    unk, placed = task.special.unk, [*zip(asked.text.ids, asked.text.starts, asked.text.ends)]
+    unknown = unknown_texts(source, question)[: sum(i == unk for i in asked.ids)]
+    unknown += [context[start:end] for i, start, end in placed[window.first : window.last + 1] if i == unk]
     tokens = tuple(source.pieces(batch.tokens[0].tolist()))
     return Explanation(
         text=question,
@@ -56,6 +64,7 @@ def explain_answer(
         model=model,
         config=task.config,
         pieces=source.pieces,
+        unknown=tuple(unknown),
         rerun=again,
         span=span if answer.text else None,
         replay=Replay(model, model.encoder.embedding, tokens, [answer.text or "no answer"], task.special.unk, again),

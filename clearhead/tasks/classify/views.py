@@ -17,6 +17,7 @@ from ...inspection.views.flow import dimension_flow
 from ...inspection.views.token_attribution import Replay
 from ...model.heads import Classifier
 from ...model.transformer import EncoderModel, evaluation
+from ...tokenization.offsets import unknown_texts
 from .task import Classification
 
 
@@ -67,5 +68,6 @@ def explain_label(task: Classification, model: EncoderModel, source: Any, search
         again=label_again,
         rerun=again,
         labels=tuple(task.labels),
+        unknown=tuple(unknown_texts(task.tokenizers.source, source)) if names is None else (),
         replay=Replay(model, front, tokens, [task.labels[best]], task.special.unk, again) if names is None else None,
     )

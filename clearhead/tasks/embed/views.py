@@ -7,6 +7,7 @@ from ...inspection.record.recorder import record
 from ...inspection.views.explanation import Explanation
 from ...inspection.views.flow import dimension_flow
 from ...model.transformer import Encoder, evaluation
+from ...tokenization.offsets import unknown_texts
 from .pooling import embed_batch
 from .sources import text_ids
 from .task import Embedding
@@ -39,4 +40,5 @@ def explain_embedding(task: Embedding, model: Encoder, text: str) -> Explanation
         model=model,
         config=task.config,
         pieces=source.pieces,
+        unknown=tuple(unknown_texts(source, text)),
     )

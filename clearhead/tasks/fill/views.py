@@ -13,6 +13,7 @@ from ...inspection.views.flow import dimension_flow
 from ...inspection.views.token_attribution import Replay
 from ...model.heads import TokenPredictor
 from ...model.transformer import EncoderModel, evaluation
+from ...tokenization.offsets import unknown_texts
 from .task import Filling
 
 
@@ -63,6 +64,7 @@ def explain_filling(task: Filling, model: EncoderModel, text: str, search: Decod
         contrast=contrast,
         filled=tuple(chosen.tolist()),
         mask_name=source.mask_name,
+        unknown=tuple(it for part in text.split(source.mask_name) for it in unknown_texts(source, part)),
         rerun=again,
         replay=Replay(model, model.encoder.embedding, tuple(pieces), names, task.special.unk, again),
     )

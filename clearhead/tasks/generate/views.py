@@ -17,6 +17,7 @@ from ...inspection.views.search_tree import SearchTree
 from ...inspection.views.token_attribution import Replay
 from ...model.transformer import Decoder, evaluation
 from ...tokenization.detokenize import StreamingDetokenizer
+from ...tokenization.offsets import unknown_texts
 from .task import Generation
 
 _CONTINUATION = 20  # tokens, unless decode.max_len is set
@@ -81,10 +82,12 @@ def explain_continuation(
         outputs=tuple(pieces),
         said=tuple(said),
         prefix=tuple(prefix),
+        forced=tuple(range(min(len(prefix), len(new)))),
+        unknown=tuple(unknown_texts(target, text)),
         flow=tuple(dimension_flow(model, target=(1, len(inputs)))),
         trace=trace,
         model=model,
-        config=task.config,
+        config=replace(task.config, decode=search),
         pieces=target.pieces,
         contrast=partial(words.contrast, model, trace),
         search=None if session.diverse else tree.finish(hypotheses, target.decode, trace.note),

@@ -22,6 +22,7 @@ from ...inspection.views.flow import dimension_flow
 from ...inspection.views.search_tree import SearchTree
 from ...inspection.views.token_attribution import Replay
 from ...model.transformer import EncoderDecoder, evaluation
+from ...tokenization.offsets import unknown_texts
 from ...tokenization.tokenizer import Tokenizer
 from .task import Sequences
 
@@ -42,6 +43,7 @@ def explain_sequence(
         [hypotheses] = session.answers([ids], tree.observe, prefix)
     best = hypotheses[0]
     said = [*best.ids, special.eos] if best.finished else list(best.ids)  # EOS only if the model predicted it
+    longest = session.request(ids, prefix).max_len
     inputs, device = [special.start, *best.ids][: len(said)], task.config.train.device
     read, spell = task.encoder_input(ids).to(device), {"encoder": source.pieces, "decoder": target.pieces}
     with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
@@ -59,12 +61,14 @@ def explain_sequence(
         outputs=tuple(target.pieces(said)),
         said=tuple(said),
         prefix=tuple(prefix),
+        forced=tuple(n for n in range(len(said)) if n < len(prefix) or n == longest),
+        unknown=tuple(unknown_texts(source, text)) if names is None else (),
         source_words=(*[-1] * task.config.model.begins, *source.word_indices(text)) if names is None else (),
         target_words=tuple(target_words),
         flow=tuple(dimension_flow(model, read, (1, len(inputs)))),
         trace=trace,
         model=model,
-        config=task.config,
+        config=replace(task.config, decode=search),
         pieces=target.pieces,
         contrast=partial(words.contrast, model.decoder, trace),
         search=None if session.diverse else tree.finish(hypotheses, task.text, trace.note),

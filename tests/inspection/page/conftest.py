@@ -1,7 +1,7 @@
 """Pages of tiny models of each kind, and a browser to open them in."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import torch
 from clearhead.config import Config
 from clearhead.inspection.page.document import page_document
 from clearhead.inspection.page.page_data import page_data
+from clearhead.inspection.record.switches import without
 from clearhead.inspection.views.explanation import Explanation
 from clearhead.model.transformer import build
 from clearhead.tasks.answer.views import explain_answer
@@ -44,7 +45,14 @@ KINDS: dict[str, tuple[str, dict[str, Any], Any]] = {
     "audio": ("classify", AUDIO, (np.sin(np.arange(8000) / 9).astype(np.float32), 8000)),
     "answer": ("answer", {"data.max_len": 30}, ("She sings?", "We are here. She sings well.")),
 }
-
+MORE = {
+    "summarize": ("summarize", {"model.n_decoder_layers": 3, "model.copy": False}, "She sings. We are here."),
+    "transcribe": (
+        "transcribe",
+        {**AUDIO, "data.labels": (), "model.n_classes": 0, "model.n_decoder_layers": 1},
+        KINDS["audio"][2],
+    ),
+}
 
 PROBES = (Path(__file__).parent / "probes.js").read_text(encoding="utf-8").split("\n", 1)[1].strip()
 
@@ -60,9 +68,11 @@ def opened(tab: Any, path: Path, state: str = "") -> None:
     ask(tab, "show")
 
 
-def explained(kind: str, read: Any = None, **changed: Any) -> tuple[Explanation, Config]:
-    """What a model of random weights made of an input, with some settings changed."""
-    verb, values, source = KINDS[kind]
+def explained(
+    kind: str, read: Any = None, *, off: Sequence[str] = (), prefix: Sequence[int] = (), **changed: Any
+) -> tuple[Explanation, Config]:
+    """What a model of random weights made of an input, with parts off, a forced beginning, or some settings changed."""
+    verb, values, source = (KINDS | MORE)[kind]
     source = source if read is None else read
     required = task_named(verb).required
     config = Config().assign({**required, **SMALL, "train.task": verb, **values, **changed}, "model")
@@ -73,9 +83,10 @@ def explained(kind: str, read: Any = None, **changed: Any) -> tuple[Explanation,
         torch.manual_seed(0)
         model = build(config.model).eval()
     found = task_of(config)(tokenizers, config)
-    if verb == "answer":
-        return explain_answer(found, model, *source, config.decode), config
-    return found.explain(model, source, config.decode), config
+    with without(model, *off):
+        if verb == "answer":
+            return explain_answer(found, model, *source, config.decode), config
+        return found.explain(model, source, config.decode, *([prefix] if prefix else [])), config
 
 
 def page_of(explanation: Explanation, config: Config, **given: Any) -> tuple[Explanation, dict[str, Any]]:

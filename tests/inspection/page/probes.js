@@ -158,6 +158,18 @@
     return [time, name, token.getAttribute("aria-pressed"), text(".card h2"), text(".lens th.column"), text("#words th.column"), document.querySelectorAll("#decoding .node.on").length, [...document.querySelectorAll(".mini[data-k='decoder.cross'] .tick")].every(it => !it.hidden)];
   },
 
+  /** Choose each token of the answer: the sentence, with its names in brackets, and the card. */
+  walk() {
+    const marked = node => [...node.childNodes].map(it => (it.nodeName === "B" ? `[${it.textContent}]` : it.textContent)).join("");
+    const text = selector => document.querySelector(selector)?.textContent ?? null, tokens = [...document.querySelectorAll(".answer .token")];
+    const cells = block => [...(block.querySelector(".bars")?.children ?? [])].map(it => it.textContent).filter(it => it);
+    const read = () => ({
+      say: marked(document.querySelector(".say")), name: text(".card h2"), sub: text(".card .sub"), rank: document.querySelector(".card .ranks")?.getAttribute("aria-label") ?? null,
+      blocks: Object.fromEntries([...document.querySelectorAll(".card .block")].map(it => [it.querySelector("h3").firstChild.textContent, cells(it)])),
+    });
+    return tokens.length ? tokens.map(it => { it.click(); return read(); }) : [read()];
+  },
+
   /** For each key of the chosen row: the weight and the score that the page prints. */
   scores() {
     const cells = [...document.querySelectorAll(".matrix [data-r='2']")];

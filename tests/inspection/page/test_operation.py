@@ -58,7 +58,7 @@ def test_a_cell_is_chosen_with_a_finger_or_the_arrow_keys(pages: Any, tab: Any) 
 def test_a_finger_moves_from_one_position_of_an_image_to_the_next(pages: Any, tab: Any) -> None:
     tab.set_viewport_size({"width": 390, "height": 900})
     opened(tab, pages("image")[0], "s=4")
-    for way, s in (("One down", 8), ("One forth", 9), ("One up", 5), ("One back", 4), ("One up", 0), ("One up", 0)):
+    for way, s in (("Down", 8), ("Next", 9), ("Up", 5), ("Previous", 4), ("Up", 0), ("Up", 0)):
         tab.get_by_label(way, exact=True).click()
         assert f"s={s}&" in tab.url and tab.locator(".steps .note").inner_text().startswith(f"r{s // 4}c{s % 4}, ")
 
@@ -90,11 +90,9 @@ def test_an_empty_answer_an_unknown_word_and_a_cut_answer_are_named(pages: Any, 
     assert data["text"] == ""
     opened(tab, written(tmp_path / "empty.html", data))
     said = tab.locator(".say").inner_text()
-    assert (
-        "The answer is empty." in said and "The model doesn’t know one word of the text; it reads ‹unk› there." in said
-    )
+    assert "The answer is empty." in said and "The vocabulary lacks zzz; the model reads ‹unk› there." in said
     assert tab.locator(".answer .token").all_inner_texts()[0].startswith("■ end")
-    assert tab.locator(".source .unknown").inner_text() == "‹unk›"
+    assert tab.locator(".source .unknown").inner_text() == "zzz"
     ask(tab, "touch")
     opened(tab, pages("generate")[0])
     assert "The answer was stopped at 20 tokens." in tab.locator(".say").inner_text()

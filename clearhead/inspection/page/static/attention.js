@@ -1,13 +1,13 @@
 // All heads at a glance: a picture for each head, a row for each layer, a column for each kind of attention.
 
 import {h, roving, section} from "./dom.js";
-import {PLACES, finding, rowOf} from "./data.js";
+import {PLACES, finding, headsOn, rowOf} from "./data.js";
 import {css, drawCells, shade, themed} from "./colours.js";
 import {signed} from "./numbers.js";
 import {openHead} from "./open_head.js";
 import {overInput} from "./media.js";
 
-const SORTS = {layer: "by layer", entropy: "by entropy", worth: "by worth"};
+const SORTS = {layer: "by layer", entropy: "by entropy", worth: "by importance"};
 
 /** Draw one head at the resolution of the device; where cells are smaller than a pixel, by the largest, so that no diagonal is lost. */
 export function paint(canvas, layer, head) {
@@ -46,16 +46,16 @@ export function attention(page, state, asker, signal) {
   let sort = "layer", minis = [], pictures = [];
   const legend = h("div", {class: "legend"}, h("span", {}, "0"), h("i"), h("span", {}, "1 weight"));
   for (const [name, text] of Object.entries(SORTS).filter(([name]) => name !== "worth" || page.measured)) sorts.append(h("button", {class: "button", "data-sort": name, onclick: () => { sort = name; build(); update(state.now, null); }}, text));
-  const node = section("attention", "Attention", `${heads} heads; each row is one ${page.media ? "position" : "token"} looking; entropy in bits`, [sorts, legend], over?.node, kinds, opened.node);
+  const node = section("attention", "Attention", `${heads} heads; each row is one query ${page.media ? "position" : "token"}; entropy in bits`, [sorts, legend], over?.node, kinds, opened.node);
 
   const seen = new IntersectionObserver(entries => entries.forEach(it => { if (it.isIntersecting) { it.target.draw(); seen.unobserve(it.target); } }), {rootMargin: "400px"});
   const worth = (place, l, head) => { const [stack, kind] = place.split("."); return page.without?.[`${stack}.${l}.${kind}.head.${head}`]?.change ?? 0; };
 
   function mini(place, layer, head, l) {
-    const canvas = h("canvas"), tick = h("i", {class: "tick"}), entropy = layer.entropy[head].toFixed(2), title = `${PLACES[place][0]} layer ${l} head ${head}`;
-    const button = h("button", {class: "mini", "data-k": place, "data-l": l, "data-h": head, "aria-label": `${title}, ${finding(page, place, layer, head)}, entropy ${entropy} bits`,
-      onclick: () => state.set({k: place, l, h: head})}, h("span", {class: "frame"}, canvas, tick), h("small", {}, sort === "worth" ? signed(worth(place, l, head)) : entropy));
-    button.draw = () => paint(canvas, layer, head);
+    const canvas = h("canvas"), tick = h("i", {class: "tick"}), off = layer.off(head), entropy = layer.entropy[head].toFixed(2), title = `${PLACES[place][0]} layer ${l} head ${head}`;
+    const button = h("button", {class: "mini", "data-k": place, "data-l": l, "data-h": head, "aria-label": `${title}, ${finding(page, place, layer, head)}${off ? "" : `, entropy ${entropy} bits`}`,
+      onclick: () => state.set({k: place, l, h: head})}, h("span", {class: "frame"}, canvas, tick), h("small", {}, off ? "off" : sort === "worth" ? signed(worth(place, l, head)) : entropy));
+    button.draw = () => off || paint(canvas, layer, head);
     canvas.style.setProperty("aspect-ratio", `${layer.columns} / ${layer.rows}`);
     minis.push({button, tick, place, layer, head, l});
     return shown(button);
@@ -63,9 +63,9 @@ export function attention(page, state, asker, signal) {
 
   /** The mean of a layer's heads, at the end of its row. */
   function mean(place, layer, l) {
-    const own = {...layer, at: (_, row, column) => layer.mean(row, column)};
-    const canvas = h("canvas", {role: "img", "aria-label": `${PLACES[place][0]} layer ${l}, mean of ${layer.heads} heads, ${finding(page, place, own, 0)}`}), node = h("div", {class: "mini mean"}, h("span", {class: "frame"}, canvas), h("small", {}, "mean"));
-    node.draw = () => paint(canvas, own, 0);
+    const on = headsOn(layer).length, own = {...layer, off: () => !on, at: (_, row, column) => layer.mean(row, column)};
+    const canvas = h("canvas", {role: "img", "aria-label": `${PLACES[place][0]} layer ${l}, mean of ${on} heads, ${finding(page, place, own, 0)}`}), node = h("div", {class: "mini mean"}, h("span", {class: "frame"}, canvas), h("small", {}, on ? "mean" : "off"));
+    node.draw = () => on && paint(canvas, own, 0);
     canvas.style.setProperty("aspect-ratio", `${layer.columns} / ${layer.rows}`);
     return shown(node);
   }
@@ -85,9 +85,9 @@ export function attention(page, state, asker, signal) {
       if (sort === "layer") layers.forEach((layer, l) => grid.append(h("span", {}, `layer ${l}`), h("div", {class: "row"}, [...Array(layer.heads).keys()].map(head => mini(place, layer, head, l)), mean(place, layer, l))));
       else {
         const all = layers.flatMap((layer, l) => [...Array(layer.heads).keys()].map(head => [layer, head, l]));
-        if (sort === "worth") all.sort((a, b) => worth(place, a[2], a[1]) - worth(place, b[2], b[1]));
-        else all.sort((a, b) => a[0].entropy[a[1]] - b[0].entropy[b[1]]);
-        grid.append(h("span", {}, sort === "worth" ? "most missed first" : "sharpest first"), h("div", {class: "row"}, all.map(([layer, head, l]) => mini(place, layer, head, l))));
+        const key = ([layer, head, l]) => (layer.off(head) ? Infinity : sort === "worth" ? worth(place, l, head) : layer.entropy[head]);
+        all.sort((a, b) => (key(a) === key(b) ? 0 : key(a) - key(b)));
+        grid.append(h("span", {}, sort === "worth" ? "largest drop first" : "sharpest first"), h("div", {class: "row"}, all.map(([layer, head, l]) => mini(place, layer, head, l))));
       }
       return h("div", {class: "kind"}, h("h3", {}, title, h("span", {}, about)), grid);
     }));

@@ -1,9 +1,9 @@
 // Everything about the chosen word, each block with a link to its view.
 
 import {g, h} from "./dom.js";
-import {contributions, looks, saidAt, whyRow} from "./data.js";
+import {contributions, looks, saidAt, visible, whyRow} from "./data.js";
 import {force, prefixAt, textsAt} from "./forcing.js";
-import {alternatives, fallsOf} from "./sentence.js";
+import {alternatives, fallsOf, origin} from "./sentence.js";
 import {bySize, count, largestOf, logp, ordinal, percent, signed} from "./numbers.js";
 import {partKind, partName} from "./parts.js";
 
@@ -35,12 +35,12 @@ function ranks(page, at) {
     ]));
 }
 
-/** The other tokens at this place. Choosing one decodes on from it. */
+/** The other tokens at this place. Choosing one continues from it. */
 function instead(page, asker, t) {
   const others = alternatives(page, t).slice(0, SHOWN), note = h("p", {class: "note", "aria-live": "polite"});
   if (!others.length) return null;
-  const choose = it => (page.writes ? h("button", {class: "choice own", dir: "auto", "aria-label": `Decode on from ${it.name}`, onclick: () => force(page, asker, prefixAt(page, t, it.id), textsAt(page, t, it.text), note)}, it.name) : h("span", {class: "own", dir: "auto"}, it.name));
-  return block("Instead of it", page.search ? "Decoding" : "", "decoding", h("div", {class: "bars"}, others.map(it => [choose(it), h("span"), h("span", {class: "number"}, percent(Math.exp(it.logp)), h("em", {}, logp(it.logp)))])), note);
+  const choose = it => (page.writes ? h("button", {class: "choice own", dir: "auto", "aria-label": `Continue from ${it.name}`, onclick: () => force(page, asker, prefixAt(page, t, it.id), textsAt(page, t, it.text), note)}, it.name) : h("span", {class: "own", dir: "auto"}, it.name));
+  return block("Alternatives", page.search ? "Decoding" : "", "decoding", h("div", {class: "bars"}, others.map(it => [choose(it), h("span"), h("span", {class: "number"}, percent(Math.exp(it.logp)), h("em", {}, logp(it.logp)))])), note);
 }
 
 function heading(page, t) {
@@ -54,10 +54,10 @@ export function card(page, state, asker) {
   function update() {
     const {t} = state.now, word = page.answer[t];
     if (!word) return node.replaceChildren(h("p", {class: "who"}, "This model gives a vector, not an answer."));
-    const p = page.logprobs[t], weights = looks(page, t), found = [instead(page, asker, t)];
+    const p = page.logprobs[t], how = origin(page, t), weights = looks(page, t), found = [instead(page, asker, t)];
     if (weights.length) found.push(block("Looked at", "Attention", "attention", h("div", {class: "bars"}, most(weights).map(([s, w]) => [
-      token(page.source[s]), bar(w, "share"), h("span", {class: "number"}, percent(w))]))));
-    const falls = page.words && (!page.labels || t === 0) && fallsOf(page, t), lost = falls && most(falls).filter(it => Math.abs(it[1]) >= 0.005);
+      token(visible(page, t)[s]), bar(w, "share"), h("span", {class: "number"}, percent(w))]))));
+    const falls = page.words && fallsOf(page, t), lost = falls && most(falls).filter(it => Math.abs(it[1]) >= 0.005);
     if (lost?.length) {
       const largest = largestOf(page.words.falls.values);
       found.push(block("When hidden", "Words", "words", h("div", {class: "bars"}, lost.map(([s, fall]) => [
@@ -65,12 +65,12 @@ export function card(page, state, asker) {
     }
     if (page.lens) found.push(block("Rank by layer", "Layers", "layers wide", ranks(page, page.begins + t)));
     if (whyRow(page, t) !== null) {
-      const top = contributions(page, t, saidAt(page, t)).sort(bySize).slice(0, 5), largest = Math.abs(top[0][1]) || 1;
-      found.push(block("What spoke for it, in logits", "Why", "layers wide", h("div", {class: "bars"}, top.map(([name, value]) => [
+      const top = contributions(page, t, saidAt(page, t)).sort(bySize).slice(0, 5), largest = Math.abs(top[0]?.[1]) || 1;
+      found.push(block("Top contributions (logits)", "Why", "layers wide", h("div", {class: "bars"}, top.map(([name, value]) => [
         h("span", {}, h("span", {class: `key ${partKind(name)}`}), partName(name)), bar(Math.abs(value) / largest, value < 0 ? "against" : "for"), h("span", {class: "number"}, signed(value))]))));
     }
     return node.replaceChildren(...[h("p", {class: "who"}, heading(page, t)), h("h2", {class: word.own ? "own" : "", dir: "auto"}, word.name),
-      h("p", {class: "sub"}, `${percent(Math.exp(p))} likely, log-probability ${logp(p)}`), ...found].filter(it => it));
+      h("p", {class: "sub"}, `${percent(Math.exp(p))} likely, log-probability ${logp(p)}${how && `, ${how}`}`), ...found].filter(it => it));
   }
   return {node, update};
 }

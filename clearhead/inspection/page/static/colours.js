@@ -1,4 +1,4 @@
-// Colours of numbers. One scale for weights and probabilities, always from 0 to 1, and one for what speaks for or against.
+// Colours of numbers. One scale for weights and probabilities, always from 0 to 1, and one for what supports an answer or counts against it.
 
 let stops = [], own = {};
 

@@ -1,5 +1,7 @@
 // The page's data: one JSON object, whose arrays are base64 of little-endian numbers.
 
+import {named, nameAfter, pieceName} from "./names.js";
+
 const READ = {
   u16: [2, (view, at) => view.getUint16(at, true)],
   f32: [4, (view, at) => view.getFloat32(at, true)],
@@ -31,6 +33,12 @@ export const PLACES = {
   "decoder.cross": ["Decoder, cross", "answer looks at source"],
 };
 
+/** The heads of a layer that are on. */
+export const headsOn = layer => [...Array(layer.heads).keys()].filter(head => !layer.off(head));
+
+/** The mean of a number over the heads of a layer that are on. */
+const meanOf = (layer, of) => { const on = headsOn(layer); return on.reduce((sum, head) => sum + of(head), 0) / on.length; };
+
 /** The attention modules of a place by layer, each with its decoded weights and lookups. */
 function attentionOf(data) {
   const found = {};
@@ -39,30 +47,17 @@ function attentionOf(data) {
     const mask = it.mask ? decode(it.mask).values : null;
     (found[`${stack}.${kind}`] ??= [])[layer] = {
       name, heads: weights.shape[0], rows, columns, entropy: it.entropy, raw: it,
+      off: head => isOff(data, `${name}.head.${head}`),
       at: (head, row, column) => weights.values[(head * rows + row) * columns + column],
       barred: (row, column) => mask !== null && !mask[row * columns + column],
-      mean(row, column) {
-        let sum = 0;
-        for (let head = 0; head < this.heads; head++) sum += this.at(head, row, column);
-        return sum / this.heads;
-      },
+      mean(row, column) { return meanOf(this, head => this.at(head, row, column)); },
     };
   }
   return found;
 }
 
-const NAMES = {start: "start", end: "■ end", pad: "pad", unknown: "‹unk›"};
-
-const SPECIAL = {"</s>": NAMES.end, "<s>": NAMES.start, "<pad>": NAMES.pad, "<unk>": NAMES.unknown};
-
-/** Text without the mark of a space, and with lone surrogates made visible. */
-const spelled = text => text.replace(/^▁/, "").replace(/\p{Surrogate}/gu, it => `\ufffd${it.charCodeAt(0).toString(16)}`) || "␣";
-
-/** A token's name where only its text is known, as in a search. */
-export const pieceName = text => SPECIAL[text] ?? spelled(text);
-
-/** A token's name, and whether it is text of the user's. */
-const named = token => (token.kind === "mask" ? {name: token.text, own: false, kind: "mask"} : token.kind === "text" ? {name: spelled(token.text), own: true} : {name: NAMES[token.kind], own: false, kind: token.kind});
+/** Whether a part is off, by itself or with the attention that it belongs to. */
+const isOff = ({off}, name) => off.some(it => name === it || name.startsWith(`${it}.`));
 
 /** Everything the views read, from the page's JSON. */
 export function prepare(data) {
@@ -70,14 +65,14 @@ export function prepare(data) {
     throw Object.assign(new Error(`This page’s data has format ${data.format_version}; expected 1. Make the page again with the same version of Clearhead.`), {name: "DataError"});
   }
   const attention = attentionOf(data), tokens = data.tokens, begins = tokens.begins ?? 0;
-  const rows = {encoder: (tokens.encoder ?? []).map(named), decoder: (tokens.decoder ?? []).map(named), outputs: (tokens.outputs ?? []).map(named)};
+  const rows = {encoder: named(tokens.encoder ?? []), decoder: named(tokens.decoder ?? []), outputs: named(tokens.outputs ?? [])};
   if (data.media) rows.encoder = rows.encoder.map(it => ({...it, own: false}));
   const places = Object.keys(PLACES).filter(it => attention[it]);
   const writes = rows.outputs.length > 0, crosses = writes && rows.encoder.length > 0, fills = Boolean(data.filled), finds = data.task === "answer";
   const source = crosses || !writes ? rows.encoder : rows.decoder.slice(0, begins + 1);
   const words = data.words && Object.fromEntries(["whole", "nothing", "falls", "gradients"].filter(it => data.words[it]).map(it => [it, decode(data.words[it])]));
   const answered = said(data, rows, {writes, fills, finds, begins, words});
-  return {...data, asked: data.source, ...answered, lastStep: data.parts.length - (answered.answer.length ? 0 : 1), measured: Object.values(data.without ?? {}).some(it => it.change !== null), attention, rows, places, writes, crosses, fills, finds, source, begins, words: words && {...words, error: data.words.error},
+  return {...data, forced: data.forced ?? [], copies: data.parts.some(it => it.name.endsWith("pointer")), isOff: name => isOff(data, name), asked: data.source, ...answered, lastStep: data.parts.length - (answered.answer.length ? 0 : 1), measured: Object.values(data.without ?? {}).some(it => it.change !== null), attention, rows, places, writes, crosses, fills, finds, source, begins, words: words && {...words, error: data.words.error},
     why: data.why && {...data.why, parts: decode(data.why.parts), logits: decode(data.why.logits)}, media: data.media && mediaOf(data.media)};
 }
 
@@ -96,13 +91,16 @@ function mediaOf(media) {
 /** What could have been said at a place of the answer, likeliest first: [text, log-probability, id]. Labels have one place. */
 export const candidates = (page, t) => (page.labels ? page.labels : page.alternatives?.[page.begins + t]) ?? [];
 
+/** The tokens that could have been said at a place of the answer, likeliest first, with their names. */
+export const choices = (page, t) => candidates(page, t).map(([text, p, id]) => ({name: page.labels ? text : nameAfter(() => (page.writes ? page.tokens.outputs.slice(0, page.begins + t) : []), text), text, id, logp: p}));
+
 /** The row of `page.why` for a place of the answer, or null if it has none. */
 export const whyRow = (page, t) => { const row = page.labels ? 0 : page.begins + t; return page.why && row < page.why.parts.shape[1] ? row : null; };
 
 /** What each part added to the logit of candidate `one` at a place, less what it added to that of `other` if there is one: [[part, value]]. */
 export function contributions(page, t, one, other = null) {
-  const {names, parts: {shape: [, rows, k], values}} = page.why, row = whyRow(page, t);
-  return names.map((name, p) => [name, values[(p * rows + row) * k + one] - (other === null ? 0 : values[(p * rows + row) * k + other])]);
+  const {names, parts: {shape: [, rows, k], values}} = page.why, row = whyRow(page, t), at = (p, choice) => values[(p * rows + row) * k + choice];
+  return names.map((name, p) => [name, at(p, one) - (other === null ? 0 : at(p, other))]).filter(([name]) => !page.isOff(name));
 }
 
 /** The logit of a candidate, or the difference of two. */
@@ -113,8 +111,8 @@ export function logitOf(page, t, one, other = null) {
 
 /** The place of what was said among its candidates. */
 export const saidAt = (page, t) => {
-  const id = page.writes ? page.tokens.outputs[page.begins + t].id : page.labels ? page.labels[t]?.[2] : null;
-  return id === null ? 0 : Math.max(0, candidates(page, t).findIndex(it => it[2] === id));
+  const id = page.writes ? page.tokens.outputs[page.begins + t].id : page.labels?.[t]?.[2];
+  return Math.max(0, candidates(page, t).findIndex(([text, , own]) => (page.fills ? text === page.filled[t] : own === id)));
 };
 
 /** The tokens that label the rows and columns of an attention at a place. */
@@ -131,26 +129,22 @@ export const rowOf = (page, place, state) => (place === "encoder.self" ? state.s
 export function finding(page, place, layer, head) {
   let found = [0, 0], most = -1;
   for (let r = 0; r < layer.rows; r++) for (let c = 0; c < layer.columns; c++) {
-    const choice = !layer.barred(r, c) && (r > 0 || place !== "decoder.self");
+    const choice = !layer.off(head) && !layer.barred(r, c) && (r > 0 || place !== "decoder.self");
     if (choice && layer.at(head, r, c) > most) [found, most] = [[r, c], layer.at(head, r, c)];
   }
   const [rows, columns] = axes(page, place);
-  return most < 0 ? "one token" : `${rows[found[0]].name} looks most at ${columns[found[1]].name}, ${most.toFixed(3)}`;
+  return layer.off(head) ? "switched off" : most < 0 ? "one token" : `${rows[found[0]].name} looks most at ${columns[found[1]].name}, ${most.toFixed(3)}`;
 }
 
-/** How much the answer's token t looks at each source token: the mean over heads at the aligning layer. */
+/** What the model could look at before the answer's token t: the source, or in a language model all tokens until then. */
+export const visible = (page, t) => (page.crosses || !page.writes ? page.source : page.rows.decoder.slice(0, page.begins + t + 1));
+
+/** How much the answer's token t looks at each visible token: the mean over heads at the aligning layer, or at a language model's last. */
 export function looks(page, t) {
-  if (page.crosses) {
-    const layer = page.attention["decoder.cross"]?.[page.alignment_layer];
-    return layer ? page.source.map((_, s) => layer.mean(t, s)) : [];
-  }
-  if (page.writes) {
-    const layers = page.attention["decoder.self"], layer = layers?.[layers.length - 1];
-    return layer ? page.source.map((_, s) => (s < layer.columns ? layer.mean(page.begins + t, s) : 0)) : [];
-  }
-  if (page.media?.maps) { // a label: how the model's head reads the positions of the last layer
-    const {shape: [heads, , size], values} = page.media.maps.at(-1);
-    return page.source.map((_, s) => { let sum = 0; for (let head = 0; head < heads; head++) sum += values[head * size + s]; return sum / heads; });
-  }
-  return [];
+  const layers = page.attention[page.crosses ? "decoder.cross" : page.writes ? "decoder.self" : "encoder.self"], layer = layers?.[page.crosses ? page.alignment_layer : layers.length - 1];
+  if (!layer || !headsOn(layer).length) return [];
+  if (page.writes) return visible(page, t).map((_, s) => layer.mean(page.begins + t, s));
+  if (!page.media?.maps) return [];
+  const {shape: [, , size], values} = page.media.maps.at(-1); // a label: how the model's head reads the positions of the last layer
+  return page.source.map((_, s) => meanOf(layer, head => values[head * size + s]));
 }

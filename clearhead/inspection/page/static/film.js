@@ -2,7 +2,8 @@
 
 import {asTable, g, h, picture, scroller, section, table} from "./dom.js";
 import {drawCells, shade} from "./colours.js";
-import {decode, pieceName} from "./data.js";
+import {decode} from "./data.js";
+import {pieceName} from "./names.js";
 import {quoted} from "./forcing.js";
 import {count} from "./numbers.js";
 import {partTitle} from "./parts.js";
@@ -81,6 +82,6 @@ function strip(name, {shape: [heads, rows, columns], values}) {
 function lensOf(lens) {
   const rows = Object.entries(lens ?? {}).reverse();
   if (!rows.length) return "";
-  return scroller("What each layer would have said", h("table", {}, h("caption", {class: "hidden"}, "What each layer would have said"),
+  return scroller("What each layer would have predicted", h("table", {}, h("caption", {class: "hidden"}, "What each layer would have predicted"),
     h("tbody", {}, rows.map(([name, tokens]) => h("tr", {}, h("th", {scope: "row"}, name === "embedded" ? "input" : name), tokens.map(it => h("td", {class: "own", dir: "auto"}, pieceName(it))))))));
 }

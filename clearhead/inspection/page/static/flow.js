@@ -2,6 +2,7 @@
 
 import {asTable, g, h, pressed, roving, section, table} from "./dom.js";
 import {drawCells, shade} from "./colours.js";
+import {headsOn} from "./data.js";
 import {count, percent, short} from "./numbers.js";
 import {equation, partKind, partTitle, sectionOf} from "./parts.js";
 
@@ -122,9 +123,9 @@ export function flow(page, state) {
     } else {
       inner.push(g("rect", {class: "shape", x: r.x, y: r.y, width: r.w, height: r.h, rx: 5}));
       const layer = it.kind === "self" || it.kind === "cross" ? page.attention[`${it.stack}.${it.kind}`]?.[Number(it.name.split(".")[1])] : null;
-      const picture = layer && ((x, y, size) => g("image", {x, y, width: size, height: size, href: thumbnail(layer), preserveAspectRatio: "none"}));
-      if (layer && upright) inner.push(...label(r.x + 9, r.y + 25, "start"), picture(r.x + r.w - 42, r.y + 11, 36));
-      else if (layer) inner.push(...label(middle[0], r.y + 15, "middle"), picture(middle[0] - 17, r.y + 34, 34));
+      const picture = layer && headsOn(layer).length > 0 && ((x, y, size) => g("image", {x, y, width: size, height: size, href: thumbnail(layer), preserveAspectRatio: "none"}));
+      if (picture && upright) inner.push(...label(r.x + 9, r.y + 25, "start"), picture(r.x + r.w - 42, r.y + 11, 36));
+      else if (picture) inner.push(...label(middle[0], r.y + 15, "middle"), picture(middle[0] - 17, r.y + 34, 34));
       else {
         const said = it.kind === "softmax" && !upright ? page.answer[state.now.t]?.name ?? "" : "", n = flat.length + (said ? 1 : 0), y = middle[1] + 4 - (n - 1) * 7;
         inner.push(...label(middle[0], y, "middle"), said ? g("text", {x: middle[0], y: y + 18, "text-anchor": "middle", class: "said", "aria-hidden": "true"}, said.length > 8 ? `${said.slice(0, 7)}…` : said) : null);
@@ -149,11 +150,15 @@ export function flow(page, state) {
     if (it.kind === "softmax") {
       code.hidden = true;
       const p = page.logprobs[state.now.t];
-      about.replaceChildren(h("b", {}, "Softmax"), h("code", {}, "exp(zᵢ) / Σ exp(zⱼ)"), h("span", {}, `turns ${count(it.shape.at(-1))} logits into probabilities; the chosen one is ${percent(Math.exp(p))}`));
+      about.replaceChildren(h("b", {}, "Softmax"), h("code", {}, "exp(zᵢ) / Σ exp(zⱼ)"), h("span", {}, `${page.finds ? `turns the scores of ${count(page.source.length)} positions into probabilities of a first and a last one; that of the answer` : `turns ${count(it.shape.at(-1))} logits into probabilities; the chosen one`} is ${percent(Math.exp(p))}`));
       return;
     }
     const of = sectionOf(it.name), at = it.stack === "decoder" ? (page.crosses ? state.now.t : page.begins + state.now.t) : (state.now.s ?? 0), size = shape => shape.slice(1).join(" × ");
     const first = (what, rows) => (rows?.length ? h("span", {class: "numbers"}, `${what} ${rows[Math.min(rows.length - 1, at)].map(short).join(", ")}`) : "");
+    if (page.isOff(it.name)) {
+      code.hidden = true;
+      return about.replaceChildren(h("b", {}, partTitle(it.name)), h("span", {}, "switched off: zeros take the place of its output"));
+    }
     about.replaceChildren(h("b", {}, partTitle(it.name)), h("code", {}, equation(page, it.name)), h("span", {}, it.input_shape?.length ? `${size(it.input_shape)} → ${size(it.shape)}` : `out ${size(it.shape)}`),
       h("span", {}, `${count(it.parameters)} parameters`), h("span", {}, `${it.milliseconds.toFixed(2)} ms`), of ? h("span", {}, `paper § ${of}`) : "", first("first values in:", it.inputs), first("out:", it.values));
     code.hidden = !it.code;

@@ -1,7 +1,7 @@
 // Another token in the answer's place: ask for the rest, or say which command does.
 
 import {h} from "./dom.js";
-import {pieceName} from "./data.js";
+import {pieceName} from "./names.js";
 
 /** A text as an argument of a command. */
 export const quoted = text => (/^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
@@ -9,13 +9,13 @@ export const quoted = text => (/^[\w./-]+$/.test(text) ? text : `'${text.replace
 /** The answer's tokens before a place, then another one. Of a search node, its whole path. */
 export const prefixAt = (page, t, id) => [...page.tokens.outputs.slice(page.begins, page.begins + t).map(it => it.id), id];
 
-/** Decode on from a prefix. A page that can't ask says in `note` how to. */
+/** Continue from a prefix. A page that can't ask says in `note` how to. */
 export function force(page, asker, ids, texts, note) {
   if (asker.live) return asker.ask({prefix: ids});
   const begun = texts.join("").replaceAll("▁", " ").trim(), last = pieceName(texts.at(-1));
   const command = page.crosses ? `clearhead explain ${quoted(page.model.name)} ${quoted(page.asked)} --prefix ${quoted(begun)} --html page.html`
     : `clearhead explain ${quoted(page.model.name)} ${quoted(`${page.asked} ${begun}`.trim())} --html page.html`;
-  return note.replaceChildren("A file can't decode on from ", h("b", {class: "own", dir: "auto"}, last), ". This command does: ", h("code", {}, command));
+  return note.replaceChildren("A file can't continue from ", h("b", {class: "own", dir: "auto"}, last), ". This command does: ", h("code", {}, command));
 }
 
 /** The texts of a prefix, for `force`. */

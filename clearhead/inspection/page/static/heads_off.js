@@ -6,11 +6,11 @@ import {partTitle} from "./parts.js";
 
 const isHead = name => name.includes(".head.");
 const headOf = name => (isHead(name) ? `head ${name.split(".").at(-1)}` : name.endsWith("feed_forward") ? "all of it" : "all heads");
-const changeOf = (it, digits) => (it.change === null ? "–" : signed(it.change, digits)); // null: not measured
+const changeOf = (it, digits) => (it.off ? "off" : it.change === null ? "–" : signed(it.change, digits)); // null: not measured
 const spoken = name => `${partTitle(name.split(".head.")[0])}${isHead(name) ? `, ${headOf(name)}` : ""}`;
 
 export function headsOff(page, state, asker) {
-  const rows = {}, all = Object.entries(page.without).map(([name, it]) => ({name, ...it}));
+  const rows = {}, all = Object.entries(page.without).map(([name, it]) => ({name, off: page.isOff(name), ...it}));
   for (const it of all) {
     const [stack, layer, kind] = it.name.split(".");
     (rows[`${stack} ${layer}, ${kind.replace("_", "-")}`] ??= []).push(it);
@@ -36,15 +36,15 @@ export function headsOff(page, state, asker) {
   const how = asker.live ? "Switch off any parts; the whole page follows" : "One part at a time";
   const about = page.measured ? `How the log-probability of the answer (${logp(score)}) changes without a part. ${how}` : `The log-probability of the answer is ${logp(score)}. ${how}`;
   const node = section("heads", "Heads off", about, null, became, grid,
-    asTable("All parts as a table", () => table("Without each part", ["Without", "Change", "Answer"], all.map(it => [spoken(it.name), changeOf(it, 4), it.text === null ? "not searched for" : it.text || "the same"]))));
+    asTable("All parts as a table", () => table("Without each part", ["Without", "Change", "Answer"], all.map(it => [spoken(it.name), changeOf(it, 4), it.off ? "off" : it.text === null ? "not searched for" : it.text || "the same"]))));
   roving(grid, ".switch");
 
   function update(now, earlier) {
     const off = chosen();
-    if (!earlier || now.off !== earlier.off) grid.querySelectorAll(".switch").forEach(it => it.setAttribute("aria-pressed", off.has(it.dataset.off)));
+    if (!earlier || now.off !== earlier.off) grid.querySelectorAll(".switch").forEach(it => it.setAttribute("aria-pressed", off.has(it.dataset.off) || (!asker.live && page.off.includes(it.dataset.off))));
     if (asker.live) return became.replaceChildren(...live(page, before));
     const [name] = off, it = page.without[name];
-    if (!it) return became.replaceChildren(h("small", {}, "Choose a part to switch it off."));
+    if (!it || page.isOff(name)) return became.replaceChildren(h("small", {}, page.off.length ? `${without(page)}.` : "Choose a part to switch it off."));
     const lost = page.writes ? it.logprobs.map((p, i) => [page.answer[i]?.name, p - page.logprobs[i]]).sort((a, b) => a[1] - b[1])[0] : null;
     return became.replaceChildren(h("small", {}, `Without ${spoken(name)}: ${signed(it.change)}${lost && lost[1] < -0.01 ? `, most at ${lost[0]} (${signed(lost[1])})` : ""}`),
       ...(it.text === null ? [h("p", {}, "The answer may change. This command shows it: ", h("code", {}, `${page.command.replace(/ --html .*/, "")} --without ${name} --html page.html`))] : changed(page.text, it.text || page.text)));
@@ -53,10 +53,12 @@ export function headsOff(page, state, asker) {
 }
 
 /** The answer with all parts, struck through if the one without some of them is another. */
-const live = (page, before) => (page.off.length && before ? [h("small", {}, `Without ${page.off.map(spoken).join(", ")}`), ...changed(before.text, page.text)] : [h("small", {}, "Nothing is switched off.")]);
+const live = (page, before) => (page.off.length ? [h("small", {}, without(page)), ...(before ? changed(before.text, page.text) : [])] : [h("small", {}, "Nothing is switched off.")]);
+
+const without = ({off, prefix}) => `Without ${off.map(spoken).join(", ")}${prefix.length ? ", after a forced beginning" : ""}`;
 
 function changed(old, text) {
-  if (old === text) return [h("p", {}, h("span", {class: "own", dir: "auto"}, old || "■ end"), " ", h("small", {}, "The answer stays."))];
+  if (old === text) return [h("p", {}, h("span", {class: "own", dir: "auto"}, old || "■ end"), " ", h("small", {}, "The answer doesn’t change."))];
   const words = old.split(" ");
   return [h("p", {}, h("s", {class: "own", dir: "auto"}, old || "■ end")), h("p", {class: "own", dir: "auto"}, text.split(" ").map((word, i) => [word === words[i] ? word : h("b", {}, word), " "]))];
 }

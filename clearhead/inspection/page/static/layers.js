@@ -1,8 +1,9 @@
-// What each layer would have said, and which parts spoke for one word and not for another.
+// What each layer would have predicted, and which parts contributed to one word and not to another.
 
 import {asTable, g, h, picture, scroller, section, table} from "./dom.js";
 import {css, inkOn, shade} from "./colours.js";
-import {candidates, contributions, logitOf, pieceName, saidAt, whyRow} from "./data.js";
+import {choices, contributions, logitOf, saidAt, whyRow} from "./data.js";
+import {nameAfter} from "./names.js";
 import {bySize, ordinal, percent, signed} from "./numbers.js";
 import {partKind, partName, partTitle} from "./parts.js";
 
@@ -11,7 +12,7 @@ const LAYERS = 12; // of the lens to show at first
 
 export function layers(page, state) {
   const lens = scroller("Predictions of each layer, scrolls sideways"), why = h("div", {class: "why"});
-  const node = section("layers", "Layers", page.lens ? "What each layer would have said, read by the model’s own last projection. ★: the same as the answer; else the rank of what was said" : "Which parts spoke for what was said", null,
+  const node = section("layers", "Layers", page.lens ? "What each layer would have predicted, using the model’s final projection. ★: the same as the answer; otherwise the chosen token’s rank" : `Which parts contributed to the chosen ${page.labels ? "label" : "token"}`, null,
   page.lens ? lens : null, page.residuals?.length > 1 ? norms(page) : null, page.why ? why : null);
   const chosen = {t: null, one: 0, other: null};
 
@@ -19,15 +20,15 @@ export function layers(page, state) {
     const rows = [...page.lens].reverse(), at = page.begins, t = state.now.t, from = Math.max(0, Math.min(t - 12, page.answer.length - 24)), places = [...page.answer.keys()].slice(from, from + 24);
     const name = it => (it.name === "embedded" ? "input" : it.name);
     const cell = (layer, i) => {
-      const p = layer.probabilities[at + i][0], fill = shade(p / 2), rank = layer.ranks[at + i], hit = rank === 0;
-      const td = h("td", {class: i === t ? "column" : "", title: `${name(layer)}: ${pieceName(layer.tokens[at + i][0])}, ${percent(p)}; what was said is ${ordinal(rank + 1)}`},
-        h("span", {class: `own${hit ? " hit" : ""}`, dir: "auto"}, pieceName(layer.tokens[at + i][0])), h("small", {}, hit ? `★ ${percent(p)}` : `${percent(p)} · ${ordinal(rank + 1)}`));
+      const text = nameAfter(() => page.tokens.outputs.slice(0, at + i), layer.tokens[at + i][0]), p = layer.probabilities[at + i][0], fill = shade(p / 2), rank = layer.ranks[at + i], hit = rank === 0;
+      const td = h("td", {class: i === t ? "column" : "", title: `${name(layer)}: ${text}, ${percent(p)}; the answer’s token is ${ordinal(rank + 1)}`},
+        h("span", {class: `own${hit ? " hit" : ""}`, dir: "auto"}, text), h("small", {}, hit ? `★ ${percent(p)}` : `${percent(p)} · ${ordinal(rank + 1)}`));
       td.style.setProperty("background", css(fill));
       td.style.setProperty("color", inkOn(fill));
       return td;
     };
     const shown = rows.length > LAYERS ? rows.filter((_, i) => i === 0 || i === rows.length - 1 || i % Math.ceil(rows.length / LAYERS) === 0) : rows;
-    lens.replaceChildren(h("table", {class: "lens"}, h("caption", {class: "hidden"}, "Most likely token of each layer at each place"),
+    lens.replaceChildren(h("table", {class: "lens"}, h("caption", {class: "hidden"}, "Most likely token of each layer at each position"),
       h("thead", {}, h("tr", {}, h("th", {scope: "col"}, h("span", {class: "hidden"}, "layer")), places.map(i => h("th", {scope: "col", class: `${page.answer[i].own ? "own" : ""}${i === t ? " column" : ""}`, dir: "auto"}, page.answer[i].name)))),
       h("tbody", {}, shown.map(layer => h("tr", {}, h("th", {scope: "row"}, name(layer)), places.map(i => cell(layer, i)))))));
     if (places.length < page.answer.length) lens.append(h("p", {class: "note"}, `Tokens ${from + 1} to ${from + places.length} of ${page.answer.length}, around the chosen one.`));
@@ -36,8 +37,8 @@ export function layers(page, state) {
   /** What can be compared at the chosen place: the first choice starts as what was said, the second as the runner-up. */
   function compare() {
     const t = page.labels ? 0 : state.now.t, row = whyRow(page, t);
-    if (row === null) return why.replaceChildren(h("p", {class: "note"}, "Only the first answer can be explained."));
-    const all = candidates(page, t), names = all.map(([text]) => (page.labels ? text : pieceName(text)));
+    if (row === null) return why.replaceChildren(h("p", {class: "note"}, "Only the first mask can be explained."));
+    const names = choices(page, t).map(it => it.name);
     if (chosen.t !== state.now.t) Object.assign(chosen, {t: state.now.t, one: page.labels ? state.now.t : saidAt(page, t), other: null});
     const {one, other} = chosen, value = logitOf(page, t, one, other), parts = contributions(page, t, one, other), error = Math.abs(parts.reduce((sum, [, v]) => sum + v, 0) - value);
     const choose = (label, picked, also, act) => h("select", {"aria-label": label, onchange: event => { act(event.target.value === "" ? null : Number(event.target.value)); compare(); focusOn(label); }},
@@ -55,7 +56,7 @@ export function layers(page, state) {
     const found = drawn.flatMap(([name, v], i) => { const size = Math.abs(v) * scale, y = i * row; return [
       g("rect", {x: 4, y: y + 4, width: 10, height: 10, rx: 2, class: `key ${partKind(name)}`}), g("text", {x: 20, y: y + 14, class: "name"}, partName(name)),
       g("rect", {x: v < 0 ? mid - size : mid, y: y + 4, width: Math.max(1, size), height: 11, rx: 2, class: v < 0 ? "against" : "for"}), g("text", {x: width - 4, y: y + 14, "text-anchor": "end", class: "name"}, signed(v))]; });
-    const name = `${partName(drawn[0][0])} spoke most for ${one}${other === null ? "" : ` and not ${other}`}, ${signed(drawn[0][1])}`;
+    const name = `${partName(drawn[0][0])} contributed most to ${one}${other === null ? "" : ` and not ${other}`}, ${signed(drawn[0][1])}`;
     return h("div", {}, scroller("Parts, scrolls sideways", picture(width, drawn.length * row + 6, name, g("path", {d: `M${mid} 0V${drawn.length * row}`, class: "axis"}), found)),
       parts.length > PARTS ? h("p", {class: "note"}, `The ${PARTS} largest of ${parts.length} parts are drawn.`) : null);
   }

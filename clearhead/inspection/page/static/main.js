@@ -68,7 +68,7 @@ function start(page, asker, form, signal) {
   }
   applyTheme(state.now.theme);
   const top = sentence(page, state, asker), aside = card(page, state, asker), views = kinds.map(([id, title, make]) => [id, title, make(page, state, asker, signal)]);
-  document.title = `${page.source.filter(it => it.own).map(it => it.name).join(" ")} → ${page.text}`.slice(0, 90);
+  document.title = `${page.writes && !page.crosses ? "" : `${page.source.filter(it => it.own).map(it => it.name).join(" ")} → `}${page.text}`.slice(0, 90);
   document.body.replaceChildren(h("a", {class: "hidden skip", href: `#${kinds[0][0]}`, "data-view": kinds[0][0]}, "Skip to the views"), bar(factsOf(page.model), views, toggleTheme),
     h("div", {class: "page"}, h("main", {}, h("h1", {class: "hidden"}, document.title), form, top.node, views.map(it => it[2].node)), h("aside", {"aria-label": "The chosen word"}, aside.node), foot(page)));
   const all = [top, aside, ...views.map(it => it[2])];

@@ -25,7 +25,7 @@ export function inputPicture(page, size, choose = null) {
   let shown = 0; // the chosen position, else the one that is lit most
   if (choose) roving(view, ".patch");
   return {node: choose ? h("div", {class: "pick"}, view, h("div", {class: "steps"}, steps(page, by => rects[shown + by] && choose(shown + by)), where)) : view, light(weights, name, chosen = null, written = percent) {
-    const largest = Math.max(...weights.map(Math.abs)) || 1;
+    const largest = Math.max(0, ...weights.map(Math.abs)) || 1, known = weights.length > 0;
     rects.forEach((it, s) => {
       if (!it) return;
       it.style.setProperty("fill-opacity", ((choose ? 0.5 : 0.85) * Math.abs(weights[s] ?? 0) / largest).toFixed(3));
@@ -34,16 +34,16 @@ export function inputPicture(page, size, choose = null) {
     });
     const most = weights.reduce((found, it, s) => (it > weights[found] ? s : found), 0);
     shown = chosen ?? most;
-    where.textContent = `${chosen === null ? "most at " : ""}${page.source[shown]?.name ?? ""}${weights[shown] ? `, ${written(weights[shown])}` : ""}`;
-    view.setAttribute("aria-label", `${name}: most at ${page.source[most]?.name ?? "no position"}, ${written(weights[most])}`);
+    where.textContent = chosen === null && !known ? "" : `${chosen === null ? "most at " : ""}${page.source[shown]?.name ?? ""}${weights[shown] ? `, ${written(weights[shown])}` : ""}`;
+    view.setAttribute("aria-label", known ? `${name}: most at ${page.source[most]?.name ?? "no position"}, ${written(weights[most])}` : `What the model read, ${page.source.length} positions`);
   }};
 }
 
 /** Buttons from a position to its neighbours, for a finger, which is wider than many positions. */
 function steps({media: {kind, across}}, go) {
-  const ways = {"←": [-1, "back"], "→": [1, "forth"], ...(kind === "image" ? {"↑": [-across, "up"], "↓": [across, "down"]} : {})};
+  const ways = {"←": [-1, "Previous"], "→": [1, "Next"], ...(kind === "image" ? {"↑": [-across, "Up"], "↓": [across, "Down"]} : {})};
   return h("div", {role: "group", "aria-label": "Choose a neighbour"}, Object.entries(ways).map(([sign, [by, where]]) =>
-    h("button", {class: "button", "aria-label": `One ${where}`, onclick: () => go(by)}, sign)));
+    h("button", {class: "button", "aria-label": where, onclick: () => go(by)}, sign)));
 }
 
 /** Every head's attention over the input, for the chosen token or the label; rollout, and what hiding a part costs. */
@@ -59,9 +59,11 @@ export function overInput(page, state) {
     views.push({it, weights, about, written});
     return act ? h("button", {class: "over", onclick: act, "aria-label": about}, body) : h("figure", {class: "over"}, body);
   };
-  const rows = maps.map((map, l) => h("div", {class: "overs"}, h("span", {}, `layer ${l}`), [...Array(map.shape[0]).keys()].map(head => figure(`head ${head}`, r => of(map, head, r), () => state.set({k: page.media.place, l, h: head}), `Layer ${l} head ${head}`))));
-  const whole = h("div", {class: "overs"}, h("span", {}, "all layers"), figure("rollout", r => row(rollout, r)), figure("lost when hidden", r => spread(row(falls, r)), null, "lost when hidden", it => signed(it, 4)));
-  const numbers = asTable("Attention to each position as a table", () => { const r = rowOf(state.now.t), heads = maps.flatMap((map, l) => [...Array(map.shape[0]).keys()].map(head => [`layer ${l} head ${head}`, of(map, head, r)])); return table("Positions", ["Position", "Rollout", ...heads.map(([name]) => name)], page.source.map((it, s) => [it.name, row(rollout, r)[s].toFixed(4), ...heads.map(([, shares]) => shares[s].toFixed(4))])); });
+  const [stack, kind] = page.media.place.split("."), off = (l, head) => page.isOff(`${stack}.${l}.${kind}.head.${head}`), rolled = !page.off.some(it => /\.(self|cross)\b/.test(it));
+  const rows = maps.map((map, l) => h("div", {class: "overs"}, h("span", {}, `layer ${l}`), [...Array(map.shape[0]).keys()].map(head => off(l, head) ? h("figure", {class: "over"}, h("small", {}, `head ${head}, off`)) : figure(`head ${head}`, r => of(map, head, r), () => state.set({k: page.media.place, l, h: head}), `Layer ${l} head ${head}`))));
+  const lost = page.labels ? `lost by ${page.answer[0].name} when hidden` : "lost when hidden";
+  const whole = h("div", {class: "overs"}, h("span", {}, "all layers"), rolled ? figure("rollout", r => row(rollout, r)) : null, figure(lost, r => spread(row(falls, r)), null, lost, it => signed(it, 4)));
+  const numbers = asTable("Attention to each position as a table", () => { const r = rowOf(state.now.t), heads = maps.flatMap((map, l) => [...Array(map.shape[0]).keys()].filter(head => !off(l, head)).map(head => [`layer ${l} head ${head}`, of(map, head, r)])); return table("Positions", ["Position", ...(rolled ? ["Rollout"] : []), ...heads.map(([name]) => name)], page.source.map((it, s) => [it.name, ...(rolled ? [row(rollout, r)[s].toFixed(4)] : []), ...heads.map(([, shares]) => shares[s].toFixed(4))])); });
   const hidden = asTable("What hiding each part costs, as a table", () => { const r = rowOf(state.now.t); return table("Hidden parts", ["Part", "Lost log-probability"], groups.map((group, i) => [page.source[group[0]].name, signed(row(falls, r)[i], 4)])); });
   const node = h("div", {class: "media"}, h("h3", {}, "Over the input ", h("span", {}, "orange grows with the share; each picture has its own scale, and its name says the largest share")), rows, whole, numbers, hidden);
   return {node, update(now) { views.forEach(({it, weights, about, written}) => it.light(weights(rowOf(now.t)), about, now.s, written)); }};

@@ -15,7 +15,7 @@ const short = text => (text.length > 11 ? `${[...text].slice(0, 10).join("")}…
 export function openHead(page, state) {
   const matrix = h("div", {class: "matrix"}), lines = h("div", {class: "lines"}), why = h("figure", {class: "full"}), matrixTitle = h("figcaption"), linesTitle = h("figcaption");
   const details = h("div"), products = h("div"), limit = (value, most) => Math.min(most - 1, Math.max(0, value));
-  const node = h("div", {class: "open"}, h("figure", {}, matrixTitle, matrix), h("figure", {}, linesTitle, lines), why, details, products);
+  const content = [h("figure", {}, matrixTitle, matrix), h("figure", {}, linesTitle, lines), why, details, products], node = h("div", {class: "open"});
   let hover = null, kept = null, room = 820; // the cell under the pointer, the one pressed, and pixels across
 
   function chosen() {
@@ -79,7 +79,10 @@ export function openHead(page, state) {
   let cellView = null, pixelView = null;
 
   function build() {
-    const it = chosen(), small = Math.max(it.layer.rows, it.layer.columns) <= LARGEST;
+    const it = chosen(), off = it.layer.off(it.head), small = Math.max(it.layer.rows, it.layer.columns) <= LARGEST;
+    node.classList.toggle("none", off);
+    if (off) return node.replaceChildren(`${title(it.k)} is switched off.`);
+    node.replaceChildren(...content);
     cellView = small ? cells(it) : null;
     pixelView = small ? null : pixels(it);
     matrix.replaceChildren(scroller("Weights; arrow keys choose a cell", (cellView ?? pixelView).view));
@@ -136,6 +139,7 @@ export function openHead(page, state) {
   /** Repaint what depends on the chosen or hovered row: outlines and captions, never the pictures. */
   function mark() {
     const it = chosen(), [rows, columns] = axes(page, it.k), {layer, head, row, column} = it;
+    if (layer.off(head)) return;
     if (cellView) {
       const box = cellView.box(row, it.one ? column : null);
       for (const [name, value] of Object.entries(box)) cellView.outline.setAttribute(name, value);

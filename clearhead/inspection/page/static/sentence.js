@@ -1,78 +1,91 @@
 // The sentence and its answer, joined by ribbons; and one plain sentence about the chosen word.
 
 import {g, h, roving} from "./dom.js";
-import {candidates, looks, pieceName, saidAt} from "./data.js";
+import {choices, looks, saidAt, visible} from "./data.js";
 import {inputPicture} from "./media.js";
-import {logp, percent} from "./numbers.js";
+import {logp, ordinal, percent} from "./numbers.js";
 
-const LEAST = 0.03, RUNNING = 40; // attention that is drawn; tokens from which a sentence is set as running text
+const LEAST = 0.03, RUNNING = 40, NAMED = 3; // attention that is drawn, tokens from which a sentence is set as running text, and words in a list
+
+const ARCH = 56; // pixels from a token of the answer to the top of a ribbon to an earlier one
+const NOTES = {unknown: "the vocabulary lacks this; the model reads ‹unk›", shared: "the vocabulary has this character in parts only; this is one of them"};
 
 const best = values => values.reduce((at, it, i) => (it > values[at] ? i : at), 0);
 
-/** The word to choose at first: the one whose strongest source is furthest from the diagonal. */
+/** The word to choose at first: the one whose strongest source is furthest from the diagonal, or in a language model furthest back. */
 export function firstChoice(page) {
   let found = 0, furthest = -1;
   page.answer.forEach((token, t) => {
-    const weights = looks(page, t);
+    const weights = looks(page, t), seen = visible(page, t);
     if (!token.own || !weights.length) return;
-    const s = best(weights), away = Math.abs(s / page.source.length - t / page.answer.length) * weights[s];
-    if (page.source[s].own && away > furthest) [found, furthest] = [t, away];
+    const s = best(weights), place = seen === page.source ? t / page.answer.length : 1, away = Math.abs(s / seen.length - place) * weights[s];
+    if (seen[s].own && away > furthest) [found, furthest] = [t, away];
   });
   return found;
 }
 
 const word = it => (it.kind === "end" ? "the end" : h("b", {dir: "auto"}, it.name));
 
-/** What was said, in half a sentence that goes on with where the model looked. */
+/** How a token came to be in the answer, if the search didn't choose it. */
+export const origin = (page, t) => (!page.writes ? "" : page.forced.includes(t) ? "forced" : page.search?.sampled ? "sampled" : "");
+
+/** What was said, and where the model looked. */
 function opening(page, t) {
   const token = page.answer[t], p = percent(Math.exp(page.logprobs[t]));
-  if (!token) return ["The model read this and gave a vector."];
+  if (!token) return [page.task === "embed" ? "The model read this and gave a vector. " : "The model wrote nothing: no token was allowed. "];
   if (page.fills) return ["In place of mask ", String(t + 1), ", the model put ", word(token), ` with a probability of ${p}. `];
-  if (page.finds) return token.own ? ["The model found ", word(token), " in the text. "] : ["The model found no answer in the text. "];
-  if (!page.writes) {
-    const second = page.answer[1];
-    return ["The model answered ", word(page.answer[0]), ` with a probability of ${percent(Math.exp(page.logprobs[0]))}`, second ? ["; its second choice was ", word(second), `, at ${percent(Math.exp(page.logprobs[1]))}`] : "", ". "];
-  }
-  const weights = looks(page, t), begin = token.kind === "end" ? ["To stop"] : ["To write ", word(token)];
-  if (!weights.length) return [...begin, `, the model was ${p} sure. `];
-  const s = best(weights), where = page.crosses ? `layer ${page.alignment_layer}` : "the last layer", looked = page.source[s];
-  return [...begin, ", the model looked", page.media ? ` most at ${looked.name}` : [" at ", looked.kind === "end" ? "the end of the sentence" : word(looked)], ` (${percent(weights[s])} of its attention in ${where}). `];
+  if (page.finds) return ["The model found ", token.own ? word(token) : "no answer", ` in the text, with a probability of ${p}. `];
+  if (!page.writes) return t ? [word(token), ` was the model’s ${ordinal(t + 1)} choice, with a probability of ${p}. It answered `, word(page.answer[0]), ". "] : ["The model answered ", word(token), ` with a probability of ${p}. `];
+  const weights = looks(page, t), s = best(weights), where = page.crosses ? `cross-attention in layer ${page.alignment_layer}` : "attention in the last layer", how = origin(page, t);
+  const looked = weights.length ? ["looked most at ", word(visible(page, t)[s]), ` (${percent(weights[s])} of its ${where})`] : null;
+  if (how) return [token.kind === "end" ? "The end" : word(token), ` was ${how}: the model gave it a probability of ${p}`, looked ? [" and ", looked] : "", ". "];
+  return [token.kind === "end" ? "To stop" : ["To write ", word(token)], ", the model ", looked ?? `was ${p} sure`, ". "];
+}
+
+/** The likeliest tokens or labels that aren't the one that was said: the first and the second by probability. */
+function others(page, t) {
+  const all = choices(page, t), said = saidAt(page, t), one = (it, which) => [which, h("b", {class: "other", dir: "auto"}, it.name), `, at ${percent(Math.exp(it.logp))}`];
+  if (page.labels && t || all.length < 2) return [];
+  if (said === 0) return [one(all[1], `Its second choice ${page.labels ? "" : "here "}was `), ". "];
+  return [one(all[0], "Its first choice here was "), said > 1 ? one(all[1], "; its second, ") : "", ". "];
 }
 
 /** What the numbers say about a word. It never says "because": attention is where the model looked, hiding is what it needed. */
 export function plainly(page, t) {
   const parts = [opening(page, t)], token = page.answer[t], falls = token && page.words && fallsOf(page, t);
   if (falls) {
-    const s = best(falls), each = page.writes || page.fills;
-    if (falls[s] > 0.01) parts.push("Hide ", word(page.source[s]), " and the log-probability", each ? [" of ", token.kind === "end" ? "stopping" : word(token)] : "", ` falls to ${logp((each ? page.logprobs[t] : page.logprobs[0]) - falls[s])}. `);
+    const s = best(falls);
+    if (falls[s] > 0.01) parts.push("Hide ", word(page.source[s]), page.copies ? ", though it can still be copied," : "", " and the log-probability of ", page.finds ? "this answer" : token.kind === "end" ? "stopping" : word(token), ` falls to ${logp(page.logprobs[t] - falls[s])}. `);
   }
-  const other = (page.writes || page.fills) && token && alternatives(page, t)[0];
-  if (other) parts.push("Its second choice here was ", h("b", {class: "other", dir: "auto"}, other.name), `, at ${percent(Math.exp(other.logp))}. `);
+  if (token) parts.push(others(page, t));
   if (page.writes && page.answer.length === 1 && token.kind === "end") parts.push("The answer is empty. ");
-  if (page.writes && page.rows.outputs.at(-1).kind !== "end") parts.push(`The answer was stopped at ${page.answer.length} tokens. `);
-  const unknown = page.source.filter(it => it.kind === "unknown").length;
-  if (unknown) parts.push(`The model doesn’t know ${unknown === 1 ? "one word" : `${unknown} words`} of the text; it reads ‹unk› there. `);
+  if (page.writes && token && page.answer.at(-1).kind !== "end") parts.push(`The answer was stopped at ${page.answer.length} tokens. `);
+  parts.push(unread(page));
+  if (page.off.length) parts.push(`${page.off.length === 1 ? "One part of the model is" : `${page.off.length} parts of the model are`} switched off. `);
   return parts;
 }
 
-/** How far the log-probability of the answer's token t falls when each source token is hidden. A label or passage is one. */
+/** The words that the vocabulary lacks, and the characters that it has in parts only. */
+function unread({source}) {
+  const lacking = kind => [...new Set(source.filter(it => it.kind === kind).map(it => it.shared ?? it.name))], unknown = lacking("unknown"), shared = lacking("shared");
+  const list = names => [names.slice(0, NAMED).map((it, i) => [i ? ", " : "", h("b", {class: "other", dir: "auto"}, it)]), names.length > NAMED ? ` and ${names.length - NAMED} more` : ""];
+  return [unknown.length ? ["The vocabulary lacks ", list(unknown), "; the model reads ‹unk› there. "] : "", shared.length ? ["The vocabulary lacks ", list(shared), "; the model reads the bytes. "] : ""];
+}
+
+/** How far the log-probability of the answer's token t falls when each source token is hidden. Of labels, that of the first is known. */
 export function fallsOf(page, t, method = "falls") {
-  const {shape: [size, columns], values} = page.words[method], column = page.writes || page.fills ? t : 0;
-  return column < columns ? Array.from({length: size}, (_, s) => values[s * columns + column]) : null;
+  const {shape: [size, columns], values} = page.words[method];
+  return t < columns ? Array.from({length: size}, (_, s) => values[s * columns + t]) : null;
 }
 
 /** The other tokens that the model weighed at a place of the answer, likeliest first. */
-export function alternatives(page, t) {
-  if (page.labels) return [];
-  const said = saidAt(page, t);
-  return candidates(page, t).map(([text, p, id]) => ({name: pieceName(text), text, id, logp: p})).filter((_, i) => i !== said);
-}
+export const alternatives = (page, t) => (page.labels ? [] : choices(page, t).filter((_, i) => i !== saidAt(page, t)));
 
 const asked = page => (page.media ? "The model read" : page.crosses || !page.writes ? "You wrote" : "You began");
 
 function answered(page) {
   if (page.fills) return "What the model put in place of each mask, with its probability";
-  if (page.finds) return "The passage that it found, with its probability";
+  if (page.finds) return page.span ? "The passage that it found, with its probability" : "It found no answer, with this probability";
   return page.writes ? "The model answered, each word with its probability" : page.answer.length ? "The model’s labels, each with its probability" : "";
 }
 
@@ -80,9 +93,9 @@ export function sentence(page, state) {
   const found = i => page.finds && page.span && i >= page.span[0] && i <= page.span[1];
   const button = (token, i, side) => h("button", {
     class: `token${token.own ? "" : " ours"}${token.kind === "label" ? " label" : ""}${side === "s" && found(i) ? " found" : ""}`, "data-side": side, "data-i": i, dir: token.own ? "auto" : null,
-    "aria-label": `${token.name}${side === "t" ? ` ${percent(Math.exp(page.logprobs[i]))}` : ""}, ${side === "t" ? "answer" : "source"} token ${i + 1}${token.kind === "unknown" ? ", a word that the model doesn’t know" : ""}`,
+    "aria-label": `${token.name}${side === "t" ? ` ${percent(Math.exp(page.logprobs[i]))}` : ""}, ${side === "t" ? "answer" : "source"} token ${i + 1}${token.kind in NOTES ? `: ${NOTES[token.kind]}` : ""}`, title: NOTES[token.kind],
     onclick: () => state.set(side === "t" ? {t: i, s: null} : chooseSource(page, i)),
-  }, h("span", {class: token.kind === "unknown" ? "unknown" : null}, token.name), side === "t" ? [" ", h("small", {}, percent(Math.exp(page.logprobs[i]))), token.kind === "label" ? h("i", {class: "sure", style: {width: `${(100 * Math.exp(page.logprobs[i])).toFixed(1)}%`}}) : null] : null);
+  }, h("span", {class: token.kind in NOTES ? "unknown" : null}, token.name), side === "t" ? [" ", h("small", {}, percent(Math.exp(page.logprobs[i]))), token.kind === "label" ? h("i", {class: "sure", style: {width: `${(100 * Math.exp(page.logprobs[i])).toFixed(1)}%`}}) : null] : null);
   const seen = page.media && inputPicture(page, page.media.kind === "audio" ? 640 : 220, s => state.set(chooseSource(page, s)));
   const source = h("div", {class: "words source", role: "group", "aria-label": "What the model read"}, seen ? seen.node : page.source.map((it, i) => button(it, i, "s")));
   const answer = h("div", {class: "words answer", role: "group", "aria-label": "What it answered"}, page.answer.map((it, i) => button(it, i, "t")));
@@ -113,10 +126,11 @@ export function sentence(page, state) {
       const on = a === t;
       if (wraps && !on) return;
       looks(page, a).forEach((w, s) => {
-        if (w < LEAST || !above[s]) return;
-        const [x1, y1] = above[s], [x2, y2] = below[a], half = (y1 + y2) / 2;
+        const earlier = s - above.length; // a token of the answer so far
+        if (w < LEAST) return;
+        const [x1, y1] = above[s] ?? below[earlier], [x2, y2] = below[a], half = (y1 + y2) / 2, lift = Math.min(y1, y2) - Math.min(ARCH, 10 + Math.abs(x2 - x1) / 6);
         paths.push([on, g("path", {
-          d: `M${x1} ${y1 + 2}C${x1} ${half + 12} ${x2} ${half - 12} ${x2} ${y2 - 2}`, class: on ? "ribbon on" : "ribbon",
+          d: earlier < 0 ? `M${x1} ${y1 + 2}C${x1} ${half + 12} ${x2} ${half - 12} ${x2} ${y2 - 2}` : `M${x1} ${y1}C${x1} ${lift} ${x2} ${lift} ${x2} ${y2}`, class: on ? "ribbon on" : "ribbon",
           "stroke-width": (1 + w * (on ? 9 : 7)).toFixed(1), "stroke-opacity": (on ? 0.35 + 0.6 * w : 0.12 + 0.62 * w).toFixed(2),
         })]);
       });
@@ -127,13 +141,13 @@ export function sentence(page, state) {
 
   function update() {
     const {t, s} = state.now, weights = looks(page, t), lit = weights.length ? best(weights) : -1;
-    seen?.light(weights.length ? weights : page.source.map(() => 0), "Looked at", s);
-    if (!seen) [...source.children].forEach((it, i) => {
-      it.setAttribute("aria-pressed", s === i);
+    seen?.light(weights, "Looked at", s);
+    if (!seen) [...source.children].forEach((it, i) => it.setAttribute("aria-pressed", s === i));
+    [...answer.children].forEach((it, i) => it.setAttribute("aria-pressed", t === i));
+    if (!seen) [...source.children, ...answer.children].forEach((it, i) => { // a language model's answer continues its source
       it.classList.toggle("lit", i === lit);
       if (running) it.style.setProperty("--share", weights[i] ?? 0);
     });
-    [...answer.children].forEach((it, i) => it.setAttribute("aria-pressed", t === i));
     say.replaceChildren(...plainly(page, t).flat(Infinity));
     draw();
   }
@@ -142,6 +156,7 @@ export function sentence(page, state) {
 
 /** Choosing a source token also shows the answer's token that looked at it most. */
 function chooseSource(page, s) {
+  if (!page.writes) return {s};
   const shares = page.answer.map((_, t) => looks(page, t)[s] ?? 0);
   return {s, t: Math.max(...shares) > 0 ? best(shares) : 0};
 }

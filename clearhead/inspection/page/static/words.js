@@ -7,8 +7,8 @@ import {fallsOf} from "./sentence.js";
 
 const METHODS = {falls: "hiding", gradients: "integrated gradients"};
 const HOW = {
-  falls: "How much log-probability is lost when one word is hidden; green speaks for the answer. Colour grows with the square root",
-  gradients: "Shares of the log-probability by integrated gradients; green speaks for the answer. Colour grows with the square root",
+  falls: "How much log-probability is lost when one word is hidden; green supports the answer. Colour grows with the square root",
+  gradients: "Shares of the log-probability by integrated gradients; green supports the answer. Colour grows with the square root",
 };
 const WHOLE = [{name: "the whole answer", own: false}];
 const ACROSS = 24, DOWN = 100; // cells of a table that are shown at once
@@ -60,7 +60,7 @@ export function words(page, state) {
   function mark({method, s, t}) {
     box.querySelectorAll("[data-t]").forEach(it => it.classList.toggle("column", Number(it.dataset.t) === t));
     box.querySelectorAll("tr[data-s]").forEach(it => it.classList.toggle("chosen", s !== null && Number(it.dataset.s) === s));
-    if (method === "falls") { check.textContent = "Hiding a word puts the unknown token in its place."; return; }
+    if (method === "falls") { check.textContent = `Hiding a word puts the unknown token in its place${page.copies ? ", but it can still be copied" : ""}.`; return; }
     const all = columnsOf(method) === WHOLE, at = each && !all ? t : 0, whole = Array.from(page.words.whole.values), nothing = Array.from(page.words.nothing.values);
     const moved = all ? sum(whole) - sum(nothing) : whole[at] - nothing[at];
     check.textContent = `Check: the shares of ${all ? "the whole answer" : "the chosen word"} sum to ${signed(sum(fallsOf(page, all ? 0 : at, method)))}; with every word hidden, its log-probability falls by ${logp(moved)}.`;

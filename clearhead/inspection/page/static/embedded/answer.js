@@ -24,7 +24,7 @@ function pageOf(session, found, {text, prefix, off}) {
   const candidates = said.map((id, t) => withSaid(mostLikely(logprobs.row(t), ALTERNATIVES), id));
   const spelled = id => session.target.spell(id);
   return {
-    ...about.page, source: text, text: session.text(text, found, found.best.ids), prefix, off, tokens: tokensOf(session, found),
+    ...about.page, source: text, text: session.text(text, found, found.best.ids), prefix, forced: found.forced, off, tokens: tokensOf(session, found),
     logprobs: said.map((id, t) => logprobs.row(t)[id]), vocabulary: logprobs.cols,
     alternatives: candidates.map((ids, t) => ids.map(id => [spelled(id), logprobs.row(t)[id], id])),
     parts: about.parts.map(it => ({...it, ...recorded(watch, it.name)})),
@@ -41,10 +41,12 @@ function pageOf(session, found, {text, prefix, off}) {
 const withSaid = (ids, said) => (ids.includes(said) ? ids : [...ids.slice(0, -1), said]);
 
 /** The tokens that each stack read and what was said, each with its kind: text, or the name of a special token. */
-function tokensOf({encoder, source, target, about: {special}}, {source: read, inputs, said, begins}) {
+function tokensOf({encoder, source, target, about: {special}}, {source: read, inputs, said, begins, unknown}) {
   const {pad, bos, start, unk, eos} = special, kinds = {[pad]: "pad", [bos]: "start", [start]: "start", [unk]: "unknown", [eos]: "end"};
   const named = (ids, tokenizer) => ids.map(id => ({text: tokenizer.spell(id), id, kind: kinds[id] ?? "text"}));
-  return {...(encoder ? {encoder: named(read, source)} : {}), decoder: named(inputs, target), outputs: named(said, target), begins};
+  const first = named(read ?? inputs, source), written = unknown.values();
+  for (const it of first) if (it.kind === "unknown") it.written = written.next().value ?? "";
+  return {...(encoder ? {encoder: first} : {}), decoder: encoder ? named(inputs, target) : first, outputs: named(said, target), begins};
 }
 
 function searchOf(session, {search, inputs, begins}, text, spelled) {
@@ -107,7 +109,7 @@ function meanNorm(x) {
 
 const lensCost = ({decoder: {blocks, projection}}, {said}) => blocks.length * said.length * projection.weight.data.length;
 
-/** What each layer would have said, read by the model's own norm and projection (logit lens). */
+/** What each layer would have predicted, using the model's final norm and projection (logit lens). */
 function lensOf({decoder, target}, {watch, said}) {
   const silent = new Watch(), states = [["embedded", "decoder.embedded"], ...decoder.blocks.map((it, n) => [`layer ${n}`, it.name])];
   return states.map(([name, part], n) => {
@@ -136,7 +138,7 @@ async function measured(session, found, {off}, page, breathe) {
   const affordable = (cost, what) => cost < COSTLY || (left_out.push({what, why}), false);
   const words = affordable(pass * read.length, "words that mattered") ? await occlusion(session, found, read, off, breathe) : undefined;
   const parts = affordable((pass * switches(session).length) / 2, "the change of the score without each part");
-  const lens = page.lens ?? (affordable(lensCost(session, found), "what each layer would have said") ? lensOf(session, found) : undefined);
+  const lens = page.lens ?? (affordable(lensCost(session, found), "what each layer would have predicted") ? lensOf(session, found) : undefined);
   return {...page, words, lens, without: parts ? await partsOff(session, found, off, breathe) : page.without, left_out};
 }
 

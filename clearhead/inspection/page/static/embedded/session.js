@@ -61,7 +61,7 @@ export class Session {
     const {special, longest, task, settings, decode} = this.about, half = text.match(/\p{Surrogate}/u);
     if (half) {
       const code = half[0].charCodeAt(0).toString(16).toUpperCase();
-      throw new Error(`The text contains U+${code}, a lone surrogate (half of a character), at place ${half.index + 1}. Remove it and try again.`);
+      throw new Error(`The text contains U+${code}, a lone surrogate (half of a character), at position ${half.index + 1}. Remove it and try again.`);
     }
     if (this.encoder && !text.trim()) throw new Error(`The text is blank. Write something to ${task}.`);
     const ids = [...(settings.begin ? [special.bos] : []), ...this.source.encode(text)], most = Math.min(longest, this.mostKept());
@@ -69,7 +69,7 @@ export class Session {
       const advice = most < longest ? "The model can read more: split the text, or use Clearhead itself." : "Split the text.";
       throw new Error(`The text has ${ids.length.toLocaleString("en")} tokens; this page reads at most ${most.toLocaleString("en")}. ${advice}`);
     }
-    const unknown = this.encoder || decode.unknown === "unk" ? [] : this.source.unknown(text).slice(0, 5);
+    const unknown = this.encoder || decode.unknown === "unk" ? [] : [...new Set(this.source.unknown(text))].slice(0, 5);
     if (unknown.length) throw new Error(`The model doesn’t know ${unknown.map(it => `“${it}”`).join(", ")}. Use words of its training text.`);
     if (this.encoder) return [...ids, special.eos];
     return ids.length ? ids : [special.bos];
@@ -116,7 +116,8 @@ export class Session {
     }
     const [best] = search.best, said = [...prompt.slice(1), ...best.ids, ...(best.finished ? [special.eos] : [])];
     const pass = {source: this.encoder ? ids : null, inputs: [...prompt, ...best.ids].slice(0, said.length), said, begins: prompt.length - 1, memory};
-    return {search, best, ...pass, watch, logprobs: this.reread(pass, watch)};
+    const forced = [...said.slice(pass.begins).keys()].filter(n => n < prefix.length || n === request.maxLen);
+    return {search, best, ...pass, forced, unknown: this.source.unknown(text), watch, logprobs: this.reread(pass, watch)};
   }
 
   /** What the decoder reads of a source. */

@@ -58,10 +58,18 @@ export class Tokenizer {
     return [...this.normalized(text).matchAll(this.split)].flatMap(([piece]) => this.encodePiece(piece));
   }
 
-  /** The distinct words or characters of a text that aren't in the vocabulary. */
+  /** The words or characters of a text that aren't in the vocabulary, as they were written. */
   unknown(text) {
-    const pieces = [...this.normalized(text).matchAll(this.split)].map(([it]) => it).filter(it => this.encodePiece(it).includes(UNKNOWN));
-    return [...new Set(pieces.map(it => it.trim() || it))];
+    const letters = [...text].reverse(), size = some => some.replace(/\p{White_Space}/gu, "").length, found = [];
+    let room = 0; // letters of pieces so far, less those of the text so far, which normalising may have joined or split
+    for (const [piece] of this.normalized(text).matchAll(this.split)) {
+      let written = "";
+      room += size(piece);
+      while (letters.length && size(this.normalized(written + letters.at(-1))) <= room) written += letters.pop();
+      room -= size(this.normalized(written));
+      if (this.encodePiece(piece).includes(UNKNOWN)) found.push((written + (room > 0 ? letters.at(-1) : "")).trim() || piece);
+    }
+    return found;
   }
 
   normalized(text) { return this.normalizers.reduce((it, step) => step(it), text); }

@@ -1,0 +1,350 @@
+"""What a page has to say about an answer, written once more: from the recorded attention, from the model's own logits,
+and from runs with other token ids."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from clearhead.inspection.record.parts import stacks
+from clearhead.inspection.record.switches import without
+from clearhead.inspection.views.explanation import Explanation
+
+NUMBER = re.compile(r"[−-]?\d+(?:\.\d+)?(?:e[−-]\d+)?")
+
+
+def percent(p: Tensor | float) -> str:
+    return ">99.99%" if p > 0.9999 else f"{100 * p:.4g}%"
+
+
+def same(found: str, expected: str) -> None:
+    """Compare two texts: numbers within their rounding, all else exactly."""
+    one, other = (NUMBER.sub("#", it) for it in (found, expected))
+    assert one == other
+    numbers = ([float(it.replace("−", "-")) for it in NUMBER.findall(text)] for text in (found, expected))
+    for shown, value in zip(*numbers):
+        assert shown == pytest.approx(value, rel=6e-3, abs=6e-3 if abs(value) < 9 else 0), (found, expected)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A page to walk through: a kind of model, and how it answers."""
+
+    kind: str
+    read: Any = None
+    prefix: tuple[int, ...] = ()
+    off: tuple[str, ...] = ()
+    changed: tuple[tuple[str, Any], ...] = ()
+    unknown: tuple[str, ...] = ()  # the words of what it reads that its vocabulary lacks
+
+    def __str__(self) -> str:
+        how = "-".join(
+            {"prefix": "forced"}.get(name, name) for name in ("read", "prefix", "off", "changed") if getattr(self, name)
+        )
+        return f"{self.kind}-{how or 'plain'}"
+
+
+class Truth:
+    """What a page has to say about a model's answer, from its trace and from new runs."""
+
+    looked_in = ""
+
+    def __init__(self, walk: Walk, explanation: Explanation) -> None:
+        self.walk, self.it, self.model, self.trace = walk, explanation, explanation.model, explanation.trace
+        self.special, self.off = explanation.config.model.special, set(walk.off)
+        first = next(iter(explanation.tokens))
+        read = self.trace[f"{first}.embedding"].inputs[0]
+        self.read: Tensor = read
+        self.seen = (
+            self.named(self.read[0].tolist(), walk.unknown)
+            if read.dtype == torch.long
+            else list(explanation.tokens[first])
+        )
+        with torch.inference_mode(), without(self.model, *walk.off):
+            self.p = self.run(self.read)
+            size = self.read.size(1) if read.dtype == torch.long else 0
+            self.falls = (
+                torch.stack([self.said(self.p) - self.said(self.run(self.hiding(s))) for s in range(size)])
+                if size
+                else None
+            )
+
+    def named(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[str]:
+        """The names of tokens, of which the unknown ones were written so."""
+        lacking, found = iter(unknown), list[str]()
+        for i, piece in zip(ids, self.it.pieces(ids)):
+            names = {self.special.eos: "the end", self.special.bos: "start", self.special.pad: "pad"}
+            found.append(next(lacking, "‹unk›") if i == self.special.unk else names.get(i, piece.removeprefix("▁")))
+        return found
+
+    def hiding(self, s: int) -> Tensor:
+        ids = self.read.clone()
+        ids[0, s] = self.special.unk
+        return ids
+
+    def attention(self, name: str) -> Tensor | None:
+        """The mean of the heads of a module that are on, or None if it's off."""
+        weights = self.trace[name].weights.values[0].double()
+        on = [h for h in range(len(weights)) if f"{name}.head.{h}" not in self.off]
+        return weights[on].mean(0) if on and name not in self.off else None
+
+    def bold(self, name: str) -> str:
+        return name if name == "the end" else f"[{name}]"
+
+    def hidden(self, t: int, named: str) -> str:
+        if self.falls is None or t >= self.falls.size(1):
+            return ""
+        fall, s = self.falls[:, t].max(0)
+        left = self.said(self.p)[t] - fall
+        return (
+            f"Hide {self.bold(self.seen[s])} and the log-probability of {named} falls to {left:.4f}. "
+            if fall > 0.01
+            else ""
+        )
+
+    def ending(self) -> str:
+        names, more = ", ".join(f"[{it}]" for it in self.walk.unknown[:3]), len(self.walk.unknown) - 3
+        names += f" and {more} more" if more > 0 else ""
+        lacking = f"The vocabulary lacks {names}; the model reads ‹unk› there. " if names else ""
+        off = {0: "", 1: "One part of the model is switched off. "}
+        return lacking + off.get(len(self.off), f"{len(self.off)} parts of the model are switched off. ")
+
+    def sub(self, t: int) -> str:
+        p = self.said(self.p)[t]
+        return f"{percent(p.exp())} likely, log-probability {p:.4f}"
+
+    def blocks(self, t: int) -> dict[str, list[str]]:
+        """The blocks of the card, but for the contributions."""
+        weights, found = self.looks(t), dict[str, list[str]]()
+        if weights is not None:
+            order = weights.argsort(descending=True, stable=True)[:3].tolist()
+            found["Looked at"] = [it for s in order for it in (self.full(self.seen[s]), percent(weights[s]))]
+        if self.falls is not None and t < self.falls.size(1):
+            some = self.falls[:, t].abs().argsort(descending=True, stable=True)[:3].tolist()
+            rows = [
+                (self.full(self.seen[s]), f"{-self.falls[s, t]:+.4f}") for s in some if abs(self.falls[s, t]) >= 0.005
+            ]
+            found |= {"When hidden": [it for row in rows for it in row]} if rows else {}
+        return found
+
+    def full(self, name: str) -> str:
+        return "■ end" if name == "the end" else name
+
+    def looks(self, t: int) -> Tensor | None:
+        return None
+
+    def rank(self, t: int) -> str | None:
+        return None
+
+
+class Written(Truth):
+    """A model that writes: a translation, a summary or a continuation."""
+
+    def __init__(self, walk: Walk, explanation: Explanation) -> None:
+        self.ids = torch.tensor(explanation.said)
+        self.crosses = "encoder" in explanation.tokens
+        layers = len(stacks(explanation.model)["decoder"].blocks)
+        self.layer = layers - 2 if self.crosses and layers >= 3 else layers - 1
+        self.count = explanation.searched.answers[0].length
+        self.begins = len(self.ids) - self.count
+        self.inputs = explanation.trace["decoder.embedding"].inputs[0]
+        super().__init__(walk, explanation)
+        if not self.crosses:
+            self.falls = self.falls[: self.begins + 1]  # only the prompt is hidden
+        self.names = [self.full(it) for it in self.named(self.ids[self.begins :].tolist())]
+        decode, source = explanation.config.decode, self.read.size(1) - 1
+        limit = (
+            math.inf if decode.max_ratio is None or not self.crosses else max(1, math.floor(decode.max_ratio * source))
+        )
+        limit = max(limit, len(walk.prefix))
+        self.how = [
+            "forced" if t < len(walk.prefix) or t == limit else "sampled" if decode.sample else ""
+            for t in range(self.count)
+        ]
+
+    def run(self, read: Tensor) -> Tensor:
+        logits = self.model(read, self.inputs) if self.crosses else self.model(read)
+        return logits[0].log_softmax(-1)
+
+    def said(self, p: Tensor) -> Tensor:
+        return p.gather(-1, self.ids[:, None])[self.begins :, 0]
+
+    def looks(self, t: int) -> Tensor | None:
+        name = f"decoder.{self.layer}.{'cross' if self.crosses else 'self'}"
+        weights = self.attention(name)
+        return None if weights is None else weights[self.begins + t][: None if self.crosses else self.begins + t + 1]
+
+    def sentence(self, t: int) -> str:
+        weights, name, p = self.looks(t), self.names[t], percent(self.said(self.p)[t].exp())
+        where = f"cross-attention in layer {self.layer}" if self.crosses else "attention in the last layer"
+        ends, looked = name == "■ end", ""
+        if weights is not None:
+            seen = self.bold(self.seen[int(weights.argmax())])
+            looked = f"looked most at {seen} ({percent(weights.max())} of its {where})"
+        if self.how[t]:
+            begin = f"{'The end' if ends else f'[{name}]'} was {self.how[t]}: the model gave it a probability of {p}"
+            text = f"{begin}{looked and ' and '}{looked}. "
+        else:
+            text = f"{'To stop' if ends else f'To write [{name}]'}, the model {looked or f'was {p} sure'}. "
+        text += self.hidden(t, "stopping" if ends else f"[{name}]") + self.others(t)
+        text += "The answer is empty. " if self.names == ["■ end"] else ""
+        text += "" if self.names[-1] == "■ end" else f"The answer was stopped at {self.count} tokens. "
+        return text + self.ending()
+
+    def others(self, t: int) -> str:
+        p = self.p[self.begins + t]
+        order = p.argsort(descending=True).tolist()
+        (first, one), (second, two) = (
+            (f"[{self.full(self.named([i])[0])}]", f"at {percent(p[i].exp())}") for i in order[:2]
+        )
+        rank = order.index(int(self.ids[self.begins + t]))
+        if rank == 0:
+            return f"Its second choice here was {second}, {two}. "
+        return f"Its first choice here was {first}, {one}{f'; its second, {second}, {two}' if rank > 1 else ''}. "
+
+    def sub(self, t: int) -> str:
+        return super().sub(t) + (self.how[t] and f", {self.how[t]}")
+
+    def blocks(self, t: int) -> dict[str, list[str]]:
+        p, own = self.p[self.begins + t], int(self.ids[self.begins + t])
+        others = [i for i in p.argsort(descending=True).tolist() if i != own][:3]
+        named = [(self.full(self.named([i])[0]), f"{percent(p[i].exp())}{p[i]:.4f}") for i in others]
+        return {"Alternatives": [it for row in named for it in row], **super().blocks(t)}
+
+    def rank(self, t: int) -> str:
+        decoder, at, own = stacks(self.model)["decoder"], self.begins + t, int(self.ids[self.begins + t])
+        states = [
+            self.trace["decoder.embedded"].output,
+            *(self.trace[f"decoder.{n}"].output for n in range(len(decoder.blocks))),
+        ]
+        ranks = []
+        with torch.inference_mode():
+            for x in states:
+                logits = decoder.projection(decoder.norm(x))[0, at]
+                ranks.append(int((logits > logits[own]).sum()) + 1)
+        return f"Rank {', then '.join(map(str, ranks))} of {self.p.size(-1)}"
+
+
+class Labelled(Truth):
+    """A model that gives a text, an image or a recording a label."""
+
+    def __init__(self, walk: Walk, explanation: Explanation) -> None:
+        super().__init__(walk, explanation)
+        self.order = self.p.argsort(descending=True).tolist()
+        self.names, self.count = [explanation.labels[i] for i in self.order], len(explanation.labels)
+        if self.falls is not None:
+            self.falls = self.falls[:, :1]  # those of the label that the model gave
+
+    def run(self, read: Tensor) -> Tensor:
+        return self.model(read)[0].log_softmax(-1)
+
+    def said(self, p: Tensor) -> Tensor:
+        return p[self.p.argsort(descending=True)]
+
+    def looks(self, t: int) -> Tensor | None:
+        weights = self.attention("encoder.1.self") if self.falls is None else None
+        return None if weights is None else weights[0] if self.model.head.pooling == "first" else weights.mean(0)
+
+    def sentence(self, t: int) -> str:
+        p = [percent(it.exp()) for it in self.said(self.p)]
+        if t:
+            which = f"[{self.names[t]}] was the model’s {['2nd', '3rd'][t - 1]} choice, with a probability of {p[t]}. "
+            return f"{which}It answered [{self.names[0]}]. {self.ending()}"
+        text = (
+            f"The model answered [{self.names[0]}] with a probability of {p[0]}. {self.hidden(0, f'[{self.names[0]}]')}"
+        )
+        return text + f"Its second choice was [{self.names[1]}], at {p[1]}. {self.ending()}"
+
+
+class Filled(Truth):
+    """A model that fills masks."""
+
+    def __init__(self, walk: Walk, explanation: Explanation) -> None:
+        self.at = torch.tensor([[it == explanation.mask_name for it in explanation.tokens["encoder"]]])
+        super().__init__(walk, explanation)
+        self.seen = ["[MASK]" if masked else name for name, masked in zip(self.seen, self.at[0].tolist())]
+        self.count, self.names = (
+            int(self.at.sum()),
+            [self.full(it) for it in self.named([it[0] for it in self.best(self.p)])],
+        )
+
+    def best(self, p: Tensor) -> list[list[int]]:
+        """The tokens that may fill each mask, likeliest first."""
+        allowed = p.clone()
+        allowed[:, sorted(self.special.ids)] = -math.inf
+        return allowed.argsort(descending=True).tolist()
+
+    def run(self, read: Tensor) -> Tensor:
+        return self.model(read, at=self.at).log_softmax(-1)
+
+    def said(self, p: Tensor) -> Tensor:
+        return p.gather(-1, torch.tensor([it[:1] for it in self.best(self.p)]))[:, 0]
+
+    def sentence(self, t: int) -> str:
+        p, second = self.said(self.p)[t], self.best(self.p)[t][1]
+        text = f"In place of mask {t + 1}, the model put [{self.names[t]}] with a probability of {percent(p.exp())}. "
+        text += self.hidden(t, f"[{self.names[t]}]")
+        text += f"Its second choice here was [{self.named([second])[0]}], at {percent(self.p[t, second].exp())}. "
+        return text + self.ending()
+
+    def blocks(self, t: int) -> dict[str, list[str]]:
+        some = self.best(self.p)[t][1:4]
+        named = [(self.named([i])[0], f"{percent(self.p[t, i].exp())}{self.p[t, i]:.4f}") for i in some]
+        return {"Alternatives": [it for row in named for it in row], **super().blocks(t)}
+
+
+class Found(Truth):
+    """A model that finds an answer in a text."""
+
+    count = 1
+
+    def __init__(self, walk: Walk, explanation: Explanation) -> None:
+        ids = explanation.trace["encoder.embedding"].inputs[0]
+        ends = ids == explanation.config.model.special.eos
+        self.of_text = (ends.cumsum(1) > 0) & ~ends
+        types = explanation.trace.parts.get("encoder.types")
+        self.types, self.span = None if types is None else types[-1].inputs[-1], explanation.span or (0, 0)
+        super().__init__(walk, explanation)
+        self.names = [explanation.answer or "no answer"]
+
+    def run(self, read: Tensor) -> Tensor:
+        return self.model(read, self.types, at=self.of_text)[0].log_softmax(0)
+
+    def said(self, p: Tensor) -> Tensor:
+        return (p[self.span[0], 0] + p[self.span[1], 1])[None]
+
+    def sentence(self, t: int) -> str:
+        found = f"[{self.it.answer}]" if self.it.answer else "no answer"
+        p = percent(self.said(self.p)[0].exp())
+        text = f"The model found {found} in the text, with a probability of {p}. "
+        return text + self.hidden(0, "this answer") + self.ending()
+
+
+class Embedded(Truth):
+    """A model that gives a vector."""
+
+    count, names = 0, ()
+
+    def run(self, read: Tensor) -> Tensor:
+        return torch.zeros(1)
+
+    def said(self, p: Tensor) -> Tensor:
+        return p
+
+    def sentence(self, t: int) -> str:
+        return f"The model read this and gave a vector. {self.ending()}"
+
+
+TRUTHS = {
+    "classify": Labelled,
+    "image": Labelled,
+    "audio": Labelled,
+    "fill": Filled,
+    "answer": Found,
+    "embed": Embedded,
+}

@@ -1,0 +1,69 @@
+"""Every sentence of a page, and every name and number of its card, is that of the trace."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clearhead.inspection.page.document import page_document
+
+from .conftest import KINDS, MORE, ask, explained, opened, page_of
+from .expected_sentences import TRUTHS, Walk, Written, same
+
+SAMPLED = (("decode.sample", True),)
+LAST = {
+    "translate": "decoder.1.cross",
+    "generate": "decoder.1.self",
+    "image": "encoder.1.self",
+    "audio": "encoder.1.self",
+}
+NO_ANSWER = (("data.unanswerable", True), ("model.n_encoder_layers", 1))
+FAST = [
+    *(Walk(kind, unknown=("?",) if kind == "answer" else ()) for kind in KINDS),
+    Walk("translate", "She zzz QQQ.", (5,), unknown=("zzz", "QQQ")),
+    Walk("translate", off=("decoder.1.cross.head.0", "encoder.0.feed_forward"), changed=SAMPLED),
+    Walk("translate", changed=(("decode.max_ratio", 0.6),)),
+    Walk("generate", "We zzz", (5, 6), ("decoder.1.self.head.1",), (("decode.unknown", "unk"),), ("zzz",)),
+    Walk("sample", prefix=(7,)),
+    Walk("classify", "She xxx.", off=("encoder.1.self",), unknown=("xxx",)),
+    Walk("answer", ("Who zzz?", "We yyy here."), unknown=("Who", "zzz", "?", "yyy")),
+    Walk("answer", ("They sleep well.", "hungry"), changed=NO_ANSWER),
+    Walk("image", off=("encoder.1.self",)),
+]
+SLOW = [
+    *(Walk(kind, changed=it) for kind in MORE for it in ((), SAMPLED)),
+    Walk("transcribe", prefix=(6,), off=("decoder.0.cross.head.1",)),
+    *(Walk(kind, off=(LAST[kind],)) for kind in ("translate", "generate", "audio")),
+    *(Walk(kind, off=("encoder.0.self.head.1",)) for kind in ("fill", "embed", "image", "audio")),
+    Walk("answer", off=("encoder.0.self",), unknown=("?",)),
+    *(Walk(kind, prefix=(5, 6)) for kind in ("translate", "generate", "summarize")),
+    *(Walk(kind, prefix=(6,), changed=SAMPLED) for kind in ("translate", "summarize", "generate")),
+    Walk("fill", "zzz [MASK] [MASK]", unknown=("zzz",)),
+    Walk("embed", "She zzz", unknown=("zzz",)),
+]
+CASES = [*FAST, *(pytest.param(it, marks=pytest.mark.slow) for it in SLOW)]
+
+
+@pytest.mark.parametrize("walk", CASES, ids=str)
+def test_every_sentence_is_that_of_the_trace(walk: Walk, pages: Any, tab: Any, tmp_path: Path) -> None:
+    if walk == Walk(walk.kind, unknown=walk.unknown):
+        path, explanation, data = pages(walk.kind)
+    else:
+        changed = dict(walk.changed)
+        found = explained(walk.kind, walk.read, off=walk.off, prefix=walk.prefix, **changed)
+        explanation, data = page_of(*found)
+        path = tmp_path / "page.html"
+        path.write_text(page_document(data), encoding="utf-8")
+    opened(tab, path)
+    truth, shown = TRUTHS.get(walk.kind, Written)(walk, explanation), ask(tab, "walk")
+    assert len(shown) == max(truth.count, 1)
+    for t, it in enumerate(shown):
+        same(it["say"], truth.sentence(t))
+        if truth.count:
+            expected = truth.blocks(t)
+            same(it["name"], truth.names[t])
+            same(it["sub"], truth.sub(t))
+            assert {*it["blocks"]} - {"Rank by layer", "Top contributions (logits)"} == expected.keys()
+            for title, rows in expected.items():
+                same("|".join(it["blocks"][title]), "|".join(rows))
+            assert it["rank"] == truth.rank(t)
