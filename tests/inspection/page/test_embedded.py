@@ -17,13 +17,14 @@ from clearhead.demo.phrasebook_demo import SETTINGS
 from clearhead.exchange.page.page_tokenizer import page_tokenizer
 from clearhead.exchange.targets import export
 from clearhead.folder.model_folder import save_files
-from clearhead.inspection.page.document import joined_scripts
+from clearhead.inspection.page.document import joined_scripts, page_document
 from clearhead.tokenization.offsets import unknown_texts
 from clearhead.tokenization.tokenizer import Tokenizer
 
 from ...go.conftest import ENGLISH, FRENCH, make_folder
 from ...go.test_go_goldens import KINDS, TEXTS, mixed_unicode
 from .conftest import ask, opened
+from .expected_sentences import same
 from .test_hostile_texts import hostile
 
 TEXT = "You are late, aren't you?"
@@ -236,6 +237,27 @@ def test_a_page_translates_and_switches_heads_off_without_a_server(model: tuple[
     assert whole.answer in tab.locator(".became").inner_text()
     shown = tab.locator("body").inner_text()
     assert "undefined" not in shown and "NaN" not in shown
+
+
+@pytest.mark.parametrize("hash", ["", "beam=7", "off=decoder.1.cross.head.0,encoder.0.self&beam=9"])
+def test_the_sentences_are_those_of_the_file(hash: str, model: tuple[Any, Path], tab: Any, tmp_path: Path) -> None:
+    app, path = model
+    opened(tab, path, f"q=She+zzz+sings.&{hash}")
+    tab.locator("#words").wait_for()
+    tab.locator(".asking[aria-busy=false]").wait_for()
+    found = ask(tab, "walk")
+    asked = dict(it.split("=") for it in hash.split("&") if it)
+    off, prefix = (
+        [it for it in asked.get("off", "").split(",") if it],
+        [int(it) for it in asked.get("beam", "").split()],
+    )
+    with app.without(*off):
+        explanation = app.explain("She zzz sings.", prefix=prefix)
+        (tmp_path / "page.html").write_text(page_document(page_values(app, explanation)), encoding="utf-8")
+    opened(tab, tmp_path / "page.html")
+    assert "The vocabulary lacks [zzz]" in found[0]["say"]
+    for one, other in zip(found, ask(tab, "walk"), strict=True):
+        same(json.dumps(one, ensure_ascii=False), json.dumps(other, ensure_ascii=False))
 
 
 def test_an_answer_is_shown_while_it_is_being_written(model: tuple[Any, Path], lab: Any) -> None:

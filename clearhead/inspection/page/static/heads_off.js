@@ -55,7 +55,7 @@ export function headsOff(page, state, asker) {
 /** The answer with all parts, struck through if the one without some of them is another. */
 const live = (page, before) => (page.off.length ? [h("small", {}, without(page)), ...(before ? changed(before.text, page.text) : [])] : [h("small", {}, "Nothing is switched off.")]);
 
-const without = ({off, prefix}) => `Without ${off.map(spoken).join(", ")}${prefix.length ? ", after a forced beginning" : ""}`;
+const without = ({off, prefix}) => `Without ${off.map(spoken).join("; ")}${prefix.length ? ", after a forced beginning" : ""}`;
 
 function changed(old, text) {
   if (old === text) return [h("p", {}, h("span", {class: "own", dir: "auto"}, old || "■ end"), " ", h("small", {}, "The answer doesn’t change."))];
