@@ -127,6 +127,16 @@ def test_a_file_says_which_command_decodes_on(pages: Any, tab: Any) -> None:
     assert said.startswith("clearhead explain models/a 'She sings.' --prefix ") and "--html" in said
 
 
+def test_a_file_of_a_language_model_continues_its_text(pages: Any, tab: Any) -> None:
+    path, _, data = pages("generate")
+    opened(tab, path, "t=0")
+    tab.locator(".choice").first.click()
+    begins, outputs = data["tokens"]["begins"], data["tokens"]["outputs"]
+    other = next(text for text, _, i in data["alternatives"][begins] if i != outputs[begins]["id"])
+    said = tab.locator(".card .note code").inner_text()
+    assert said == f"clearhead explain models/a '{data['source']}{other.replace('▁', ' ')}' --html page.html"
+
+
 def test_data_of_another_version_is_named(tab: Any, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text(page_document({"kind": "page", "format_version": 99, "source": "a"}), encoding="utf-8")

@@ -34,7 +34,7 @@ export const PLACES = {
 };
 
 /** The heads of a layer that are on. */
-export const headsOn = layer => [...Array(layer.heads).keys()].filter(head => !layer.off(head));
+export const headsOn = layer => (layer.on ??= [...Array(layer.heads).keys()].filter(head => !layer.off(head)));
 
 /** The mean of a number over the heads of a layer that are on. */
 const meanOf = (layer, of) => { const on = headsOn(layer); return on.reduce((sum, head) => sum + of(head), 0) / on.length; };

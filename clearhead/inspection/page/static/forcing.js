@@ -12,9 +12,9 @@ export const prefixAt = (page, t, id) => [...page.tokens.outputs.slice(page.begi
 /** Continue from a prefix. A page that can't ask says in `note` how to. */
 export function force(page, asker, ids, texts, note) {
   if (asker.live) return asker.ask({prefix: ids});
-  const begun = texts.join("").replaceAll("▁", " ").trim(), last = pieceName(texts.at(-1));
-  const command = page.crosses ? `clearhead explain ${quoted(page.model.name)} ${quoted(page.asked)} --prefix ${quoted(begun)} --html page.html`
-    : `clearhead explain ${quoted(page.model.name)} ${quoted(`${page.asked} ${begun}`.trim())} --html page.html`;
+  const begun = texts.join("").replace(/▁|\\[nt]/g, it => ({"▁": " ", "\\n": "\n", "\\t": "\t"})[it]), last = pieceName(texts.at(-1));
+  const command = page.crosses ? `clearhead explain ${quoted(page.model.name)} ${quoted(page.asked)} --prefix ${quoted(begun.trim())} --html page.html`
+    : `clearhead explain ${quoted(page.model.name)} ${quoted(page.asked + begun)} --html page.html`;
   return note.replaceChildren("A file can't continue from ", h("b", {class: "own", dir: "auto"}, last), ". This command does: ", h("code", {}, command));
 }
 
