@@ -98,6 +98,17 @@ def test_an_empty_answer_an_unknown_word_and_a_cut_answer_are_named(pages: Any, 
     assert "The answer was stopped at 20 tokens." in tab.locator(".say").inner_text()
 
 
+def test_characters_in_parts_and_whitespace_can_be_read(tab: Any, tmp_path: Path) -> None:
+    subwords = {"data.tokenizer": "bpe", "data.vocab_size": 300, "data.whitespace": False}
+    _, data = page_of(*explained("generate", "We 5€\n\tare", **subwords))
+    opened(tab, written(tmp_path / "bytes.html", data))
+    names = tab.locator(".source .token").all_inner_texts()
+    parts = ["€ (1 of 3)", "€ (2 of 3)", "€ (3 of 3)"]
+    assert "".join(names) == "We␣5" + "".join(parts) + "↵⇥are"
+    assert tab.locator(".source .unknown").all_inner_texts() == parts
+    assert "The model reads € in parts." in tab.locator(".say").inner_text()
+
+
 def test_a_film_is_played_and_an_unwatched_run_says_how_to_record_one(pages: Any, tab: Any, tmp_path: Path) -> None:
     opened(tab, pages("translate")[0])
     assert tab.locator("#film pre").inner_text() == "clearhead train DATA --out MODEL --watch 'She sings.'"

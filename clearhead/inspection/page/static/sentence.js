@@ -8,7 +8,7 @@ import {logp, ordinal, percent} from "./numbers.js";
 const LEAST = 0.03, RUNNING = 40, NAMED = 3; // attention that is drawn, tokens from which a sentence is set as running text, and words in a list
 
 const ARCH = 56; // pixels from a token of the answer to the top of a ribbon to an earlier one
-const NOTES = {unknown: "the vocabulary lacks this; the model reads ‹unk›", shared: "the vocabulary has this character in parts only; this is one of them"};
+const NOTES = {unknown: "the vocabulary lacks this; the model reads ‹unk›", shared: "the model reads this character in parts, of which this is one"};
 
 const best = values => values.reduce((at, it, i) => (it > values[at] ? i : at), 0);
 
@@ -65,11 +65,11 @@ export function plainly(page, t) {
   return parts;
 }
 
-/** The words that the vocabulary lacks, and the characters that it has in parts only. */
+/** The words that the vocabulary lacks, and the characters that the model reads in parts. */
 function unread({source}) {
   const lacking = kind => [...new Set(source.filter(it => it.kind === kind).map(it => it.shared ?? it.name))], unknown = lacking("unknown"), shared = lacking("shared");
   const list = names => [names.slice(0, NAMED).map((it, i) => [i ? ", " : "", h("b", {class: "other", dir: "auto"}, it)]), names.length > NAMED ? ` and ${names.length - NAMED} more` : ""];
-  return [unknown.length ? ["The vocabulary lacks ", list(unknown), "; the model reads ‹unk› there. "] : "", shared.length ? ["The vocabulary lacks ", list(shared), "; the model reads the bytes. "] : ""];
+  return [unknown.length ? ["The vocabulary lacks ", list(unknown), "; the model reads ‹unk› there. "] : "", shared.length ? ["The model reads ", list(shared), " in parts. "] : ""];
 }
 
 /** How far the log-probability of the answer's token t falls when each source token is hidden. Of labels, that of the first is known. */
