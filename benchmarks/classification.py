@@ -3,8 +3,8 @@
     python benchmarks/classification.py $CLEARHEAD_DATA --sets sst2 trec agnews polarity --warm
 
 Data sets without a test set (TREC and sentence polarity) use five-fold cross-validation, so every text is scored once.
-`p` comes from a paired bootstrap against TF-IDF over the scored texts. The script needs `clearhead[sklearn]`. To change
-a setting, add it as in `--set train.epochs=10`.
+`p` comes from a paired bootstrap against TF-IDF over the scored texts. The script needs
+`pip install '.[sklearn]'`. To change a setting, add it as in `--set train.epochs=10`.
 """
 
 import argparse

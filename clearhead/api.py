@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .apps.inputs import describe_value
 from .apps.loaded import CONVERTERS, LoadedModel
 from .config import Config, messages
+from .config.values import is_text
 from .errors import ConfigError, ModelError
 from .folder.model_folder import read_settings
 from .tasks.registry import app_of, task_of
@@ -70,6 +71,7 @@ def train(
     resume: bool = False,
     replace: bool = False,
     say: Callable[[str], None] = messages.say,
+    progress: bool = True,
     on_step: Callable[[dict[str, Any]], object] | None = None,
     on_eval: Callable[[dict[str, Any]], object] | None = None,
     began: float | None = None,
@@ -85,7 +87,9 @@ def train(
             samples and their rate.
         resume: continue the run in `out` from its last checkpoint.
         replace: replace the run in `out`.
-        say: receives messages for the user (default: print them to stderr).
+        say: receives all messages, the scores of evaluations included; nothing is printed then (default: print them
+            to stderr).
+        progress: print the steps to stderr, too. False prints messages alone.
         on_step: called after each update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}.
         on_eval: called after each evaluation with {"step", "epoch", "seconds"} and the scores, such as "loss". With a
             warm start, both callbacks are called only in the last stage. If they raise an exception, training ends.
@@ -103,7 +107,7 @@ def train(
             f"config is {describe_value(config)}", expected="a clearhead.Config", name="config", value=config
         )
     out = _checked_path(out, "out")
-    flags = {"resume": resume, "replace": replace, "allow_custom_code": allow_custom_code}
+    flags = {"resume": resume, "replace": replace, "progress": progress, "allow_custom_code": allow_custom_code}
     _check_options(flags, {"say": say, "on_step": on_step, "on_eval": on_eval})
     from .training import run
     from .training.beginning import RunOptions
@@ -111,7 +115,7 @@ def train(
     from .training.warm_start import request, stages
 
     with joined() as processes, _files(data) as files:
-        options = RunOptions(resume, replace, say, on_step, on_eval, began, allow_custom_code)
+        options = RunOptions(resume, replace, say, on_step, on_eval, began, allow_custom_code, progress=progress)
         options = options.in_one_of(processes)
         if files:
             config = config.assign({"data.train": files}, "user")
@@ -194,7 +198,7 @@ def load(
 
 
 def _checked_path(path: object, name: str) -> Path:
-    if not isinstance(path, str | Path) or not str(path).strip():
+    if not isinstance(path, str | Path) or not str(path).strip() or not is_text(str(path)):
         raise ConfigError(
             f"{name}={path!r} isn't the path of a model folder", expected="a str or a Path", name=name, value=path
         )

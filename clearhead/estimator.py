@@ -28,7 +28,7 @@ try:
 except ImportError as error:
     raise ConfigError(
         "clearhead.estimator needs scikit-learn, which isn't installed",
-        fix="install it: pip install 'clearhead[sklearn]'",
+        fix="install it: pip install scikit-learn",
         name="scikit-learn",
     ) from error
 

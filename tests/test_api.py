@@ -543,12 +543,13 @@ def test_rows_in_memory_are_scored_as_those_of_a_file(app: Translator, tmp_path:
     assert [it.score for it in app.score(rows)[0]] == [it.score for it in app.score(file)[0]]
 
 
-def test_training_takes_rows_in_memory(tmp_path: Path) -> None:
+def test_training_takes_rows_in_memory(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     sizes = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_encoder_layers": 1, "dropout": 0.0}
     values = {"data.tokenizer": "word", "train.threads": 1, "train.precision": "fp32", "train.steps": 2}
     config = Config().override({f"model.{name}": value for name, value in sizes.items()} | values)
     rows = [(f"the film {n} was {word}", label) for n in range(40) for word, label in (("good", "pos"), ("bad", "neg"))]
     folder = train(config, tmp_path / "model", data=rows, say=lambda _: None)
+    assert capfd.readouterr() == ("", "")  # progress and scores are messages, too
     classifier = load(folder, device="cpu")
     assert classifier.labels == ("neg", "pos") and classifier.evaluate(rows[:4]).scores
     assert json.loads((folder / "config.json").read_bytes())["data"]["train"] == ["rows in memory"]

@@ -199,7 +199,7 @@ def test_without_scikit_learn_the_package_is_whole_and_this_file_says_what_it_ne
         "except clearhead.ConfigError as error: print(error.name, error.fix)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "scikit-learn install it: pip install 'clearhead[sklearn]'\n"
+    assert done.stdout == "scikit-learn install it: pip install scikit-learn\n"
 
 
 def test_settings_that_have_no_names_are_refused() -> None:

@@ -90,7 +90,7 @@ class Answerer(App):
 
     def reading(self, question: str) -> Reading:
         """Return the unknown words in a question, and the number of tokens cut off."""
-        if not question.strip():
+        if not as_text(question, "question").strip():
             return Reading(tuple(self.tokenizers.source.unknown_words(question)))
         [asked] = self.task.over([Paragraph(question, (Question("", question, ()),))]).asked
         return Reading(tuple(self.tokenizers.source.unknown_words(question)), cut=asked.cut)

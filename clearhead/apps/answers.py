@@ -1,6 +1,6 @@
 """Records of a model's answers: translations with alternatives and scores, and labels."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -95,6 +95,14 @@ class Labelled:
         return {"format_version": 1, **asdict(self)}
 
 
-def embedding_record(text: str, vector: Iterable[Any]) -> dict[str, Any]:
-    """Return the JSON record of an embedding, in the shortest decimals that give the same float32 numbers."""
-    return {"format_version": 1, "text": text, "embedding": [float(str(number)) for number in vector]}
+@dataclass(frozen=True)
+class Embedded:
+    """A text with its embedding (D,)."""
+
+    text: str
+    embedding: Any
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: the shortest decimals that give the same float32 numbers."""
+        numbers = [float(str(number)) for number in self.embedding]
+        return {"format_version": 1, "text": self.text, "embedding": numbers}

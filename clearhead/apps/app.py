@@ -16,7 +16,7 @@ from ..readers.in_memory import as_paths
 from ..readers.skipped import UNREADABLE, Report, Skipped
 from ..tokenization.source_and_target import Tokenizers
 from .answers import Reading
-from .inputs import as_sources, as_text, as_texts, nothing_readable
+from .inputs import as_sources, as_text, as_texts, check_type, check_whole, nothing_readable
 from .loaded import LoadedModel, check_stored_engine
 
 if TYPE_CHECKING:
@@ -159,6 +159,9 @@ class App:
         """Return the model and the texts that `verify` checks: from `data`, the last evaluation, or random tokens."""
         from .checks.promise_subjects import subject_of
 
+        check_whole("seed", seed, 0)
+        if data is not None:
+            check_type("data", data, self.task.form.holds)
         return subject_of(self.loaded, self.decode_config(), data, seed)
 
     def verify(self, data: Any = None, *, seed: int = 0) -> "Verification":
@@ -177,7 +180,9 @@ class App:
             TrainingError: the folder no longer exists, is in use by a run, or can't be written to.
         """
         from ..folder.model_folder import save_files
+        from .evaluation import Evaluation
 
+        check_type("evaluation", evaluation, Evaluation)
         if not self.path.is_dir():
             raise TrainingError(f"{self.path} was moved or removed after it was loaded", name=str(self.path))
         content = json.dumps(finite(evaluation.to_dict()), indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -57,7 +57,7 @@ class Classifier(App):
 
     def reading(self, text: str) -> Reading:
         """Return the unknown words in a text, and the number of tokens cut off."""
-        [_, [cut]] = self.task.encoder.tokens([text])
+        [_, [cut]] = self.task.encoder.tokens([as_source(text, self.task.modalities)])
         return Reading(self.task.unknown_words(text), cut=cut)
 
     def _result(self, text: str, probabilities: list[float], cut: int) -> Labelled:

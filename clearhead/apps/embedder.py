@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ..config import DecodeConfig
 from ..tasks.embed.sources import text_ids
 from ..tasks.embed.task import Embedding
-from .answers import Reading
+from .answers import Embedded, Reading
 from .app import App
+from .inputs import as_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,9 +31,13 @@ class Embedder(App):
         """Return the embedding of one text (D,), or of each text in a list (N, D). Takes the options of `embed`."""
         return self.embed([texts], **options)[0] if isinstance(texts, str) else self.embed(texts, **options)
 
+    def results(self, texts: Sequence[str], **options: Any) -> list[Embedded]:
+        """Return each text with its embedding. Takes the options of `embed`."""
+        return list(map(Embedded, texts, self.embed(texts, **options)))
+
     def reading(self, text: str) -> Reading:
         """Return the unknown words in a text, and the number of tokens cut off."""
-        [_, [cut]] = text_ids(self.task, [text])
+        [_, [cut]] = text_ids(self.task, [as_text(text)])
         return Reading(tuple(self.tokenizers.source.unknown_words(text)), cut=cut)
 
     def _idle(self, name: str, search: DecodeConfig) -> str:

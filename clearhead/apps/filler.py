@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from ..config import DecodeConfig
-from ..errors import ConfigError
 from ..tasks.fill.fillings import Filled
 from ..tasks.fill.task import Filling
 from .answers import Reading
 from .app import App
-from .inputs import as_texts, describe_value
+from .inputs import as_text, as_texts, check_whole
 
 _USED = ("n_best", "batch_tokens", "suppress", "suppress_special")  # search settings accepted; n_best is always 1
 
@@ -51,15 +50,14 @@ class Filler(App):
         Raises:
             DataError: a text has no mask, or is too long for the model.
         """
-        if isinstance(top, bool) or not isinstance(top, int) or top < 1:
-            raise ConfigError(f"top is {describe_value(top)}", expected="1 or more", name="top", value=top)
+        check_whole("top", top, 1)
         texts, search = as_texts(texts), self.decode_config(**decode)
         found = iter(self.task.fillings(self.loaded.handle, [it for it in texts if it.strip()], search, top))
         return [next(found) if text.strip() else Filled(text, text) for text in texts]
 
     def reading(self, text: str) -> Reading:
         """Return the unknown words in a text. Raise DataError if the text has no mask, or is too long."""
-        if not text.strip():
+        if not as_text(text).strip():
             return Reading()
         self.task.read(text)
         return Reading(self.task.unknown_words(text))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import ConfigError, DataError
 from ..readers.lines import shown
 from ..readers.skipped import Skipped
 
@@ -67,6 +67,19 @@ def as_token_ids(ids: Any, size: int, what: str) -> list[int]:
 def describe_value(value: Any) -> str:
     """Describe an invalid value for an error message: its repr, truncated, and its type."""
     return f"{' '.join(repr(value).split())[:_WIDTH]} ({type(value).__name__})"
+
+
+def check_type(name: str, value: Any, kind: Any) -> None:
+    """Raise ConfigError unless an argument is of a class, or of one of several."""
+    if not isinstance(value, kind):
+        expected = " or ".join(f"a {it.__name__}" for it in (kind if isinstance(kind, tuple) else (kind,)))
+        raise ConfigError(f"{name} is {describe_value(value)}", expected=expected, name=name, value=value)
+
+
+def check_whole(name: str, value: Any, least: int) -> None:
+    """Raise ConfigError unless an argument is a whole number, and at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
+        raise ConfigError(f"{name} is {describe_value(value)}", expected=f"{least} or more", name=name, value=value)
 
 
 def as_sources(sources: Any, modalities: Sequence[str]) -> list[Any]:

@@ -47,6 +47,10 @@ class LanguageModel(App):
         whole = [prompt + best.text for prompt, (best, *_) in zip(texts, found)]
         return whole[0] if isinstance(text, str) else whole
 
+    def results(self, texts: Sequence[str], **options: Any) -> list[Continuation]:
+        """Return the best continuation of each text as a full record. Takes the options of `continuations`."""
+        return [best for best, *_ in self.continuations(texts, **(ONE | options))]
+
     def continuations(
         self, texts: Sequence[str], *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
     ) -> list[list[Continuation]]:
@@ -84,7 +88,7 @@ class LanguageModel(App):
 
     def reading(self, text: str) -> Reading:
         """Return the unknown words in a text. Nothing is ever cut off."""
-        return Reading(tuple(self.tokenizers.target.unknown_words(text)))
+        return Reading(tuple(self.tokenizers.target.unknown_words(as_text(text))))
 
     def _idle(self, name: str, search: DecodeConfig) -> str:
         if name in _OF_A_SOURCE:

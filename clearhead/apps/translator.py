@@ -51,9 +51,8 @@ class Translator(App):
 
     def results(self, texts: Sequence[str], **decode: Any) -> list[Result]:
         """Translate texts and return full records in the same order."""
-        texts = as_sources(texts, self.task.modalities)
         found = dict(self.stream(texts, **decode))
-        return [found[place] for place in range(len(texts))]
+        return [found[place] for place in range(len(found))]
 
     def stream(self, texts: Sequence[str], *, prefix: str = "", **decode: Any) -> Iterator[tuple[int, Result]]:
         """Yield (index, record) for each text as soon as it's translated. A blank text gets a blank translation.
@@ -61,6 +60,7 @@ class Translator(App):
         Args:
             prefix: text that every translation starts with.
         """
+        texts = as_sources(texts, self.task.modalities)
         for place, text in enumerate(texts):
             if _is_blank(text):
                 yield place, Result("", 0.0, 0.0, (), (), text)
@@ -87,7 +87,7 @@ class Translator(App):
 
     def reading(self, text: str) -> Reading:
         """Return the problems with a text, which each `Result` also contains."""
-        if not text.strip():
+        if _is_blank(as_source(text, self.task.modalities)):
             return Reading()
         [ids], [cut] = self.task.sources([text])
         return self._reading(text, self.task.size(ids) + cut, cut)

@@ -21,7 +21,7 @@ from .provenance import Origin, Origins, is_origin, may_replace
 from .sections import SECTIONS, default_sections, flatten, read_setting, settings
 from .setting import require
 from .train_config import TrainConfig
-from .values import read_toml, spell
+from .values import is_text, read_toml, spell
 
 T = TypeVar("T")
 
@@ -216,7 +216,9 @@ class Config:
     @classmethod
     def from_toml(cls, path: Path) -> Self:
         """Read a TOML file with the optional sections [model], [data], [train] and [decode]."""
-        return cls.from_dict(read_toml(path), source=str(path))
+        usable = isinstance(path, str | Path) and is_text(str(path))
+        require(usable, "path", path, "the path of a TOML file", what="isn't valid")
+        return cls.from_dict(read_toml(Path(path)), source=str(path))
 
     def to_toml(self) -> str:
         """Return all settings as TOML. Only the user's are active; the others are comments that show their origin."""

@@ -61,9 +61,12 @@ def read_setting(name: str, value: Any, source: str) -> Any:
 def flatten(values: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Flatten nested dictionaries into one keyed by dotted name. Error messages start with `source`."""
     flat: dict[str, Any] = {}
+    if not isinstance(values, Mapping):
+        expected = "a dictionary of sections, such as {'train': {'steps': 300}}"
+        raise ConfigError(f"{source} is {spell(values)}", expected=expected, name=source, value=values)
     for section, table in values.items():
         if section not in SECTIONS:
-            fix = suggestion(section, SECTIONS)
+            fix = suggestion(str(section), SECTIONS)
             expected = f"one of {', '.join(f'[{it}]' for it in SECTIONS)}"
             error = ConfigError(f"unknown section [{section}]", expected=expected, fix=fix, name=section)
             raise within(source, error)

@@ -109,10 +109,10 @@ def _converted(value: Any, kind: Any, parse: bool) -> Any:
     text = value if parse and isinstance(value, str) else None
     if typing.get_origin(kind) is tuple:
         items = text.split(",") if text is not None else value
-        usable = isinstance(items, list | tuple) and all(_is_text(item) for item in items)
+        usable = isinstance(items, list | tuple) and all(is_text(item) for item in items)
         return tuple(items) if usable else None
     if kind is str:
-        return value if _is_text(value) else None
+        return value if is_text(value) else None
     if kind is bool:
         return value if isinstance(value, bool) else _BOOLEANS.get((text or "").lower())
     number = _number(value) if text is None else _parsed(text)
@@ -124,7 +124,7 @@ def _converted(value: Any, kind: Any, parse: bool) -> Any:
         return None
 
 
-def _is_text(value: object) -> bool:
+def is_text(value: object) -> bool:
     """Return whether a value can be the name of a file, which may have bytes that aren't UTF-8."""
     try:
         return isinstance(value, str) and b"\0" not in os.fsencode(value)

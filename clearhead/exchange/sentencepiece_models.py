@@ -71,7 +71,7 @@ def _read(path: Path) -> tuple[Any, Any]:
     except ImportError as error:
         raise ConfigError(
             f"reading {path.name} needs SentencePiece",
-            fix="install it: pip install 'clearhead[sentencepiece]'",
+            fix="install it: pip install sentencepiece protobuf",
             name="sentencepiece",
         ) from error
     data = read_bytes(path)

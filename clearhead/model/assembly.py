@@ -18,7 +18,7 @@ from .heads import Classifier, SpanFinder, TokenPredictor, TokenTransform
 from .norms import NORMS, LayerNorm
 from .positions import POSITIONS, Positions
 from .residual import AddNorm
-from .seams import Seam
+from .seams import Seam, of_heads, of_positions, of_tokens, of_vectors
 
 A = TypeVar("A", SelfAttention, CrossAttention)
 
@@ -29,11 +29,13 @@ _SIZES: dict[type[Front], tuple[str, ...]] = {  # what a front end can't do with
     Frames: ("sample_rate",),
 }
 
-FRONT = Seam[Front]("model.front", FRONTS, Front, Front, ("forward", "mask"))
-ATTENTION = Seam[nn.Module]("model.attention", ATTENTIONS, nn.Module, Attend, ("forward", "weights"))
-POSITION = Seam[Positions]("model.positions", POSITIONS, Positions, Positions, ("embed", "rotation", "bias"))
-FEED_FORWARD = Seam[nn.Module]("model.feed_forward", FEED_FORWARDS, nn.Module, SwiGLU, ("forward",))
-NORM = Seam[nn.Module]("model.norm", NORMS, nn.Module, LayerNorm, ("forward",))
+FRONT = Seam[Front]("model.front", FRONTS, Front, Front, ("forward", "mask"), of_tokens)
+ATTENTION = Seam[nn.Module]("model.attention", ATTENTIONS, nn.Module, Attend, ("forward", "weights"), of_heads)
+POSITION = Seam[Positions](
+    "model.positions", POSITIONS, Positions, Positions, ("embed", "rotation", "bias"), of_positions
+)
+FEED_FORWARD = Seam[nn.Module]("model.feed_forward", FEED_FORWARDS, nn.Module, SwiGLU, ("forward",), of_vectors)
+NORM = Seam[nn.Module]("model.norm", NORMS, nn.Module, LayerNorm, ("forward",), of_vectors)
 
 
 def encoder_blocks(config: ModelConfig) -> list[EncoderBlock]:
@@ -116,6 +118,8 @@ def make_positions(config: ModelConfig, *, two_sided: bool) -> Positions:
 
 def check_parts(config: ModelConfig) -> None:
     """Raise ConfigError if a setting names a module that can't be used. Builds nothing."""
+    if not isinstance(config, ModelConfig):
+        raise ConfigError(f"config is a {type(config).__name__}", expected="a ModelConfig", name="config", value=config)
     FRONT.find(config.front, _for_front(config))
     kind = ATTENTION.find(config.attention, _for_attention(config))
     POSITION.find(config.positions, _for_positions(config, two_sided=True))

@@ -4,16 +4,84 @@ The model passes only the arguments that the class's `__init__` names. Custom an
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from ..config.custom_code import import_class, is_custom
 from ..errors import ConfigError, nearest
 
 P = TypeVar("P", bound=nn.Module)
+
+_B, _T, _S = 2, 3, 5  # batch size, queries and keys of a trial call
+
+
+class Trial(NamedTuple):
+    """A call of a custom module's method with small random arguments, and the shape it must return.
+
+    A method may also return None where `optional`, and what broadcasts to the shape. -1 stands for any size.
+    """
+
+    arguments: tuple[Tensor, ...]
+    shape: tuple[int, ...]
+    axes: str
+    optional: bool = False
+
+    def fault(self, returned: Any) -> str:
+        """Return what is wrong with a result, or ""."""
+        if returned is None and self.optional:
+            return ""
+        for it in returned if isinstance(returned, tuple) and self.optional else (returned,):
+            if not isinstance(it, Tensor):
+                return f"a {type(it).__name__}"
+            missing = len(self.shape) - it.dim()
+            sizes = ((1,) * missing if self.optional else ()) + tuple(it.shape)
+            one = 1 if self.optional else None
+            if len(sizes) != len(self.shape) or any(
+                found not in (size, one) for found, size in zip(sizes, self.shape) if size >= 0
+            ):
+                return f"shape {tuple(it.shape)}"
+        return ""
+
+
+def of_vectors(offered: Mapping[str, Any]) -> dict[str, Trial]:
+    """Return the trials of a norm or a feed-forward network."""
+    shape = (_B, _T, offered["d_model"])
+    return {"forward": Trial((torch.randn(shape),), shape, "(B, T, D)")}
+
+
+def of_heads(offered: Mapping[str, Any]) -> dict[str, Trial]:
+    """Return the trials of an attention module."""
+    (q, k, v), shape = (
+        (torch.randn(_B, offered["n_heads"], n, offered["d_head"]) for n in (_T, _S, _S)),
+        (_B, offered["n_heads"]),
+    )
+    return {
+        "forward": Trial((q, k, v), (*shape, _T, offered["d_head"]), "(B, H, T, K)"),
+        "weights": Trial((q, k), (*shape, _T, _S), "(B, H, T, S)"),
+    }
+
+
+def of_positions(offered: Mapping[str, Any]) -> dict[str, Trial]:
+    """Return the trials of a position scheme."""
+    queries, keys = torch.arange(_T)[None], torch.arange(_T)[None]
+    shape, heads = (_B, _T, offered["d_model"]), offered["n_heads"]
+    return {
+        "embed": Trial((torch.randn(shape), queries), shape, "(B, T, D)"),
+        "rotation": Trial((queries,), (1, 1, _T, offered["d_head"]), "(B, 1, T, K), twice", optional=True),
+        "bias": Trial((queries, keys), (1, heads, _T, _T), "(B, H, T, S)", optional=True),
+    }
+
+
+def of_tokens(offered: Mapping[str, Any]) -> dict[str, Trial]:
+    """Return the trials of a front end for tokens. What others read isn't known."""
+    if offered["image_size"] or offered["sample_rate"] or not offered["vocab_size"]:
+        return {}
+    ids = torch.zeros(_B, _T, dtype=torch.long)
+    return {"forward": Trial((ids,), (_B, -1, offered["d_model"]), "(B, S, D)")}
 
 
 @dataclass(frozen=True)
@@ -26,6 +94,7 @@ class Seam(Generic[P]):
         base: the base class of custom classes.
         example: a built-in class; the `methods` of a custom class must accept the same calls.
         methods: names of these methods. Those that `base` lacks are optional.
+        trials: returns the calls that a class of the user's own is tried with.
     """
 
     setting: str
@@ -33,11 +102,39 @@ class Seam(Generic[P]):
     base: type[P]
     example: type[P]
     methods: tuple[str, ...]
+    trials: Callable[[Mapping[str, Any]], Mapping[str, Trial]]
 
     def make(self, name: str, offered: Mapping[str, Any]) -> P:
         """Build the named module with the arguments that its `__init__` names."""
         kind = self.find(name, offered)
-        return kind(**{asked: offered[asked] for asked in inspect.signature(kind).parameters if asked in offered})
+        made = kind(**{asked: offered[asked] for asked in inspect.signature(kind).parameters if asked in offered})
+        if not kind.__module__.startswith(f"{__package__}."):
+            self._try(name, made, offered)
+        return made
+
+    def _try(self, name: str, made: P, offered: Mapping[str, Any]) -> None:
+        """Raise ConfigError if a module returns wrong shapes. Torch's random numbers stay what they would be."""
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            made.eval()
+            for method, trial in self.trials(offered).items():
+                if not callable(call := made if method == "forward" else getattr(made, method, None)):
+                    continue
+                try:
+                    returned = call(*trial.arguments)
+                except NotImplementedError:  # on the meta device, which computes nothing
+                    continue
+                except Exception as error:
+                    if self.setting == "model.front":  # it may read something else
+                        continue
+                    raise self._error(
+                        name, f": its {method} raised {type(error).__name__}: {error}", trial.axes
+                    ) from error
+                if found := trial.fault(returned):
+                    sizes = ", ".join("S" if size == -1 else str(size) for size in trial.shape)
+                    given = " and ".join(str(tuple(it.shape)) for it in trial.arguments)
+                    what = f": its {method} returned {found} for arguments of shape {given}"
+                    raise self._error(name, what, f"{trial.axes} = ({sizes})")
+            made.train()
 
     def find(self, name: str, offered: Mapping[str, Any]) -> type[P]:
         """Return the named class.

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..config.values import is_text
 from ..errors import DataError
 from ..folder.archive import unpacked
 from .files import Input
@@ -69,6 +70,8 @@ def as_paths(data: Any) -> list[str | Path | Input]:
 
 def _folder_of(path: str | Path | Input) -> str | Path | Input:
     """Return the folder in a zip archive, and everything else unchanged."""
+    if isinstance(path, str) and not is_text(path):
+        raise _not_data(f"{path!r} isn't a path", path)
     return unpacked(path) if str(path).lower().endswith(".zip") and not isinstance(path, Input) else path
 
 

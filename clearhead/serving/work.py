@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..apps.answers import embedding_record
+from ..apps.answers import Embedded
 from ..apps.app import App
 from ..errors import DataError
 from ..readers.skipped import Report
@@ -48,7 +48,7 @@ class Embedding:
 
     def record(self) -> dict[str, Any]:
         """Return the record that `clearhead embed --json` prints."""
-        return embedding_record(self.text, self.vector)
+        return Embedded(self.text, self.vector).to_dict()
 
 
 def run_work(app: App, work: Work, inputs: list[Any]) -> Sequence[Any]:

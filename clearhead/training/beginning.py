@@ -34,6 +34,7 @@ class RunOptions:
         resume: continue the run in the folder.
         replace: replace a finished or unfinished run in the folder.
         say: receives messages for the user.
+        progress: show the progress of the run on stderr, next to messages that are printed there.
         on_step: called after each update with {"step", "epoch", "loss", "lr", "grad_norm", "tokens", "seconds"}.
         on_eval: called after each evaluation with {"step", "epoch", "seconds"} and the scores, such as "loss".
         began: start of the time budget, as a `time.monotonic` value (default: now).
@@ -49,6 +50,12 @@ class RunOptions:
     began: float | None = None
     allow_custom_code: bool = False
     processes: Processes = ALONE
+    progress: bool = True
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether steps are reported. With a `say` of the caller's own, nothing is printed."""
+        return self.progress and self.say is messages.say
 
     def in_one_of(self, processes: Processes) -> "RunOptions":
         """Return the options of one of several processes. Only the first one talks to the user and to callbacks.

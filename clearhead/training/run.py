@@ -1,7 +1,6 @@
 """Run training from data files to a model folder: prepare, train, score."""
 
 import copy
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -129,8 +128,7 @@ def _open_run(
     on_step, on_eval = ([it] if it else [] for it in (options.on_step, options.on_eval))
     with ExitStack() as opened:
         if not options.processes.leads:
-            nowhere = opened.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
-            progress = opened.enter_context(Progress(chosen(config.train.steps), stream=nowhere))
+            progress = Progress(chosen(config.train.steps), say=options.say)
             yield Run(folder, Unlogged(), progress, stop, processes=options.processes)
             return
         if config.train.tensorboard:
@@ -142,7 +140,8 @@ def _open_run(
             on_eval.append(opened.enter_context(watch).on_eval)
         log = opened.enter_context(MetricsLog(folder.path / METRICS, after=after))
         unit = prepared.task.units.tokens.split()[-1]  # target tokens are counted with the source tokens
-        progress = opened.enter_context(Progress(chosen(config.train.steps), unit=unit))
+        say = None if options.shows_progress else options.say
+        progress = opened.enter_context(Progress(chosen(config.train.steps), unit=unit, say=say))
         yield Run(folder, log, progress, stop, tuple(on_step), tuple(on_eval), options.processes)
 
 

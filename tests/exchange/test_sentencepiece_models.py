@@ -77,7 +77,7 @@ def test_without_the_library_the_error_says_how_to_install_it(tmp_path, monkeypa
     with pytest.raises(ConfigError) as caught:
         convert(written(tmp_path, b""))
     assert caught.value.name == "sentencepiece"
-    assert caught.value.fix == "install it: pip install 'clearhead[sentencepiece]'"
+    assert caught.value.fix == "install it: pip install sentencepiece protobuf"
 
 
 def test_a_damaged_file_is_rejected(spm, tmp_path) -> None:

@@ -5,6 +5,7 @@ import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from clearhead.inspection.views.flow import dimension_flow
 from clearhead.model.assembly import FRONTS
 from clearhead.model.attention import ATTENTIONS, Attend
 from clearhead.model.feed_forward import FEED_FORWARDS, FeedForward
+from clearhead.model.fronts.front import Front
 from clearhead.model.masks import padding_mask
 from clearhead.model.norms import NORMS
 from clearhead.model.positions import POSITIONS, Alibi, Positions
@@ -434,3 +436,63 @@ def test_linear_attention_is_its_formula_in_plain_loops(here) -> None:
         torch.testing.assert_close(output[0, h, t], expected)
     barred = part(q, k, v, mask=torch.zeros(1, 1, 3, 3, dtype=torch.bool))
     assert not barred.any()
+
+
+class Halved(nn.Module):
+    def forward(self, x):
+        return x[..., : x.size(-1) // 2]
+
+
+class Paired(nn.Module):
+    def forward(self, x):
+        return x, x
+
+
+class Swapped(nn.Module):
+    def forward(self, q, k, v, *, mask=None, bias=None):
+        return q.transpose(1, 2)
+
+
+class Raising(nn.Module):
+    def forward(self, x):
+        return x @ x
+
+
+class Biased(Positions):
+    def bias(self, queries, keys):
+        return (queries[:, :, None] - keys[:, None, :])[:, :, :, None].float()
+
+
+class Narrow(Front):
+    def __init__(self) -> None:
+        super().__init__()
+
+    def forward(self, inputs):
+        return torch.zeros(*inputs.shape, 3)
+
+    def mask(self, inputs):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("setting", "part", "what", "expected"),
+    [
+        ("norm", Halved, "shape (2, 3, 4)", "(B, T, D) = (2, 3, 8)"),
+        ("norm", Paired, "returned a tuple", "(B, T, D) = (2, 3, 8)"),
+        ("feed_forward", Halved, "shape (2, 3, 4)", "(B, T, D) = (2, 3, 8)"),
+        ("feed_forward", Raising, "raised RuntimeError", "(B, T, D)"),
+        ("attention", Swapped, "shape (2, 3, 2, 4)", "(B, H, T, K) = (2, 2, 3, 4)"),
+        ("positions", Biased, "its bias returned shape (1, 3, 3, 1)", "(B, H, T, S) = (1, 2, 3, 3)"),
+        ("front", Narrow, "shape (2, 3, 3)", "(B, S, D) = (2, S, 8)"),
+    ],
+)
+def test_a_part_that_returns_a_wrong_shape_is_named_with_both(
+    monkeypatch: pytest.MonkeyPatch, setting: str, part: type, what: str, expected: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "wrong_parts", SimpleNamespace(Part=part))  # type: ignore[misc]
+    name = "wrong_parts:Part"
+    sizes = {"d_model": 8, "n_heads": 2, "src_vocab_size": 9, "tgt_vocab_size": 9, "tie": "none"}
+    with pytest.raises(ConfigError) as caught:
+        build(ModelConfig(**sizes, **{setting: name}))
+    assert (caught.value.name, caught.value.value) == (f"model.{setting}", name)
+    assert what in caught.value.what and caught.value.expected == expected

@@ -15,7 +15,8 @@ from ..setting_options import given_settings
 if TYPE_CHECKING:
     from ...api import App
 
-_LIBRARIES = ("starlette", "uvicorn", "msgspec", "prometheus_client", "python_multipart")
+_PACKAGES = "starlette uvicorn msgspec prometheus-client python-multipart"
+_LIBRARIES = _PACKAGES.replace("-", "_").split()  # as Python imports them
 _SETTINGS = ("decode.engine", "decode.precision", "decode.batch_tokens")
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
@@ -67,9 +68,7 @@ def _run(options: Options) -> None:
     if not options.models:
         raise UsageError("no model folder is given", fix="name a folder written by `clearhead train`")
     if missing := [name for name in _LIBRARIES if importlib.util.find_spec(name) is None]:
-        raise ConfigError(
-            f"serving needs {missing[0]}", fix="install it: pip install 'clearhead[serve]'", name=missing[0]
-        )
+        raise ConfigError(f"serving needs {missing[0]}", fix=f"install it: pip install {_PACKAGES}", name=missing[0])
     from ...serving.guards import Access
     from ...serving.served_models import ModelName, ModelShelf
     from ...serving.server import Address, serve

@@ -66,7 +66,7 @@ class Ct2Engine:
     def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
         """Return the reason why this engine can't run the model, or "" if it can."""
         if importlib.util.find_spec("ctranslate2") is None:
-            return "it needs CTranslate2: pip install 'clearhead[ct2]'"
+            return "it needs CTranslate2: pip install ctranslate2"
         return (
             cpu_obstacle(device)
             or ct2_obstacle(config)

@@ -101,5 +101,5 @@ def _expect_programs(precision: str) -> None:
             __import__(name)
         except ImportError as error:
             raise ConfigError(
-                f"exporting to ONNX needs {name}", fix="install it: pip install 'clearhead[onnx]'", name=name
+                f"exporting to ONNX needs {name}", fix="install it: pip install onnx onnxscript onnxruntime", name=name
             ) from error

@@ -19,7 +19,7 @@ _CANCELLED = 0.02  # share of the power of independent channels below which they
 _BLOCK = 1 << 16  # samples per channel read at once, so that a file with many channels needs little memory
 _FORMATS = "WAV, FLAC, OGG or MP3"
 _ARRAY = "(samples, rate): an array (N,) or (N, channels), int16 or float from -1 to 1, and samples per second"
-_INSTALL = "install it: pip install 'clearhead[audio]'"
+_INSTALL = "install it: pip install soundfile soxr"
 
 
 class AudioInfo(NamedTuple):

@@ -207,7 +207,5 @@ def _pillow() -> Any:
     try:
         from PIL import Image
     except ImportError as error:
-        raise ConfigError(
-            "reading images needs Pillow", fix="install it: pip install 'clearhead[images]'", name="pillow"
-        ) from error
+        raise ConfigError("reading images needs Pillow", fix="install it: pip install pillow", name="pillow") from error
     return Image

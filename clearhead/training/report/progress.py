@@ -30,13 +30,16 @@ class Progress:
         *,
         unit: str = "tokens",
         stream: TextIO | None = None,
+        say: Callable[[str], None] | None = None,
         every: float = _EVERY,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Report the progress towards step `steps` to `stream` (default: stderr). `unit` is what the speed counts.
 
-        If the stream isn't a terminal, a progress line is printed every `every` seconds.
+        If the stream isn't a terminal, a progress line is printed every `every` seconds. If `say` is given, it receives
+        evaluations and messages, and nothing else is reported.
         """
+        self._say = say
         self._steps, self._unit, self._clock = steps, unit, clock
         self._stream: TextIO | None = stream or sys.stderr
         movable = os.environ.get("TERM") not in ("dumb", "unknown")
@@ -50,6 +53,8 @@ class Progress:
 
     def update(self, *, step: int, epoch: int, loss: float, tokens_per_second: float) -> None:
         """Report a step. Loss and speed are shown as moving averages. `epoch` is counted from 0, and shown from 1."""
+        if self._say is not None:
+            return
         now = self._clock()
         self._start = self._start or (step, now)
         self._loss, self._speed = _blend(self._loss, loss), _blend(self._speed, tokens_per_second)
@@ -72,14 +77,18 @@ class Progress:
 
     def evaluation(self, text: str) -> None:
         """Report an evaluation. In a pipe, lines that follow each other within a second may be skipped."""
-        if self._live is not None:
+        if self._say is not None:
+            self._say(text)
+        elif self._live is not None:
             self._live.message(text)
         else:
             self._print_or_hold_back(text)
 
     def message(self, text: str) -> None:
         """Print a message at once. Messages are never skipped."""
-        if self._live is not None:
+        if self._say is not None:
+            self._say(text)
+        elif self._live is not None:
             self._live.message(text)
         else:
             self._print_held_back()

@@ -79,7 +79,7 @@ class _WarmStart:
         """Run the stages. On resume, skip those that are complete."""
         self.task.settle(self.config)  # fail early on errors of the last stage
         if self._prepare_folder():
-            options = RunOptions(resume=True, say=self.say, allow_custom_code=self.options.allow_custom_code)
+            options = dataclasses.replace(self.options, resume=True, replace=False)
             train_stage(self.config, self.out, options)
         else:
             try:

@@ -20,7 +20,7 @@ def test_a_missing_library_is_named_with_how_to_install_it(run, model_folder, mo
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "uvicorn" else find(name))
     done = run("serve", model_folder)
-    assert done.code == 2 and "pip install 'clearhead[serve]'" in done.err and "uvicorn" in done.err
+    assert done.code == 2 and "pip install starlette uvicorn " in done.err and "needs uvicorn" in done.err
 
 
 @pytest.mark.parametrize(

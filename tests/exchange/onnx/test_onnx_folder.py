@@ -100,5 +100,5 @@ def test_a_missing_program_is_named_with_how_to_install_it(
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ConfigError, match=missing) as caught:
         export(load(model_folder, device="cpu").loaded, tmp_path / "out", precision=precision)
-    assert caught.value.name == missing and "clearhead[onnx]" in caught.value.fix
+    assert caught.value.name == missing and "pip install onnx onnxscript" in caught.value.fix
     assert not (tmp_path / "out").exists()

@@ -161,4 +161,4 @@ def test_without_a_library_there_is_one_clear_error(
     assert len(read_audio(str(plain), 8000)[0]) == 2000
     with pytest.raises(ConfigError) as caught:  # a DataError would skip one file after another
         read_audio(str(tmp_path / "b.wav"), 8000)
-    assert caught.value.name == library and "clearhead[audio]" in caught.value.fix
+    assert caught.value.name == library and "pip install soundfile soxr" in caught.value.fix

@@ -117,6 +117,16 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_plain_lines(monkeypatch) ->
     assert "\x1b" not in stream.getvalue() and len(stream.getvalue().splitlines()) == 3
 
 
+def test_what_receives_the_messages_gets_evaluations_too_and_nothing_is_printed(capsys) -> None:
+    said: list[str] = []
+    with Progress(10, say=said.append) as progress:
+        progress.update(step=1, epoch=0, loss=9.2, tokens_per_second=9000.0)
+        progress.evaluation("step 1: bleu 0.1")
+        progress.message("training stops early")
+    assert said == ["step 1: bleu 0.1", "training stops early"]
+    assert capsys.readouterr() == ("", "")
+
+
 def test_nothing_goes_to_stdout(capsys) -> None:
     with Progress(1) as progress:
         progress.update(step=1, epoch=0, loss=1.0, tokens_per_second=1.0)

@@ -50,7 +50,7 @@ def _run(options: Options) -> None:
     if options.out and options.json:
         raise UsageError("--out can't be combined with --json", fix="use one of them")
     app, decode = open_model(options, one_answer=False)
-    from ....apps.answers import embedding_record
+    from ....apps.answers import Embedded
 
     found = _embedded(app, options, {"pooling": options.pooling, "normalize": options.normalize, **decode})
     if options.out:
@@ -58,7 +58,7 @@ def _run(options: Options) -> None:
         return
     for group, vectors in found:
         for (_, line), vector in zip(group, vectors):
-            record = embedding_record(line.text, vector)
+            record = Embedded(line.text, vector).to_dict()
             print(to_json(record if options.json else record["embedding"]))
         sys.stdout.flush()
 
