@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import tokenizers
+from tokenizers import AddedToken, pre_tokenizers
 
 from ..config import DataConfig
 from ..errors import ModelError
 from ..folder.manifest import parse_json_object, read_bytes
+from ..tokenization.backend import as_exceptions, open_backend
 from ..tokenization.tokenizer import Tokenizer
 from . import sentencepiece_models
 
@@ -23,13 +24,24 @@ _ROLES = ("bos", "eos", "cls", "sep", "pad", "unk", "mask")
 # Names that a family's own class gives to special tokens, if no file does.
 _BYTE_LEVEL = {"bos": "<s>", "eos": "</s>", "cls": "<s>", "sep": "</s>"}
 _BYTE_LEVEL |= {"pad": "<pad>", "unk": "<unk>", "mask": "<mask>"}
+_FLAGS = ("content", "single_word", "lstrip", "rstrip", "normalized", "special")
+# Classes and families whose merges are those of GPT-2, with the same pattern.
+_GPT2_CLASSES = ("GPT2Tokenizer", "RobertaTokenizer", "BartTokenizer")
+_GPT2_FAMILIES = ("gpt2", "roberta", "bart")
+_QWEN2 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 _WORD_PIECE = {"cls": "[CLS]", "sep": "[SEP]", "pad": "[PAD]", "unk": "[UNK]", "mask": "[MASK]"}
 
 
-def read_tokenizer(folder: Path) -> str:
+def read_tokenizer(folder: Path, model_type: str = "") -> str:
     """Return the content of tokenizer.json, or make it from older files.
 
     If sources and targets are split differently, it's {"source": ..., "target": ...}.
+
+    Args:
+        folder: the folder.
+        model_type: the family of the model. It decides how texts are split if there's only vocab.json and merges.txt.
 
     Raises:
         ConfigError: a library that reads the files isn't installed.
@@ -37,10 +49,10 @@ def read_tokenizer(folder: Path) -> str:
     """
     whole, target = folder / TOKENIZER, folder / TARGET_TOKENIZER
     if whole.is_file():
-        sides = [_text(path) for path in (whole, target) if path.is_file()]
+        sides = [_text(path, folder) for path in (whole, target) if path.is_file()]
         return sides[0] if len(sides) == 1 else _two(*sides)
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        return _finished(_byte_level(folder), folder)
+        return _finished(_byte_level(folder, model_type), folder)
     if (folder / "vocab.txt").is_file():
         return _finished(_word_piece(folder), folder)
     if (folder / _SOURCE).is_file() and (folder / _TARGET).is_file():
@@ -49,18 +61,67 @@ def read_tokenizer(folder: Path) -> str:
         return _two(*(sentencepiece_models.convert(folder / name, ids) for name in (_SOURCE, _TARGET)))
     for name in _SENTENCEPIECE:
         if (folder / name).is_file():
-            return sentencepiece_models.convert(folder / name)
+            return str(
+                _listed(tokenizers.Tokenizer.from_str(sentencepiece_models.convert(folder / name)), folder).to_str()
+            )
     raise ModelError(f"{folder} has no tokenizer", expected=_FILES, name="folder", value=folder)
 
 
-def _text(path: Path) -> str:
-    parse_json_object(path, content := read_bytes(path))
+def _text(path: Path, folder: Path) -> str:
+    """Return the content of a tokenizer file, with the tokens that other files of the folder list."""
+    parsed, text = parse_json_object(path, read_bytes(path)), _utf8(path)
     try:
-        tokenizers.Tokenizer.from_buffer(content)
+        found = open_backend(text, parsed)
+        before = found.to_str()
+        after = str(_listed(found, folder).to_str())
+    except ModelError:
+        raise
     except Exception as error:  # the library raises no other class
-        what = f"{path} isn't a file of the tokenizers library: {error}"
+        what = f"{path} can't be used by the tokenizers library: {error}"
         raise ModelError(what, fix="download the folder again", name=path.name) from error
-    return content.decode()
+    return text if after == before else after
+
+
+def _utf8(path: Path) -> str:
+    """Return the text of a file. Raise ModelError if it isn't UTF-8."""
+    try:
+        return read_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        what = f"{path} isn't UTF-8: {error.reason} at byte {error.start:,}"
+        raise ModelError(what, expected="UTF-8", fix="download the folder again", name=path.name) from error
+
+
+def _listed(tokenizer: tokenizers.Tokenizer, folder: Path) -> tokenizers.Tokenizer:
+    """Add the tokens of tokenizer_config.json, with their flags, and mark those as special that a role names.
+
+    Raises:
+        ModelError: a token has another id in the vocabulary than it's listed with.
+    """
+    path = folder / SETTINGS
+    settings = _object(path)
+    more = settings.get("extra_special_tokens") or settings.get("additional_special_tokens") or ()
+    try:
+        listed = {int(i): AddedToken(**_flags(it)) for i, it in (settings.get("added_tokens_decoder") or {}).items()}
+        more = [_flags(it)["content"] for it in (more.values() if isinstance(more, dict) else more)]
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        what = f"{path} lists tokens in another way than Transformers: {error}"
+        raise ModelError(what, fix="download the folder again", name=path.name) from error
+    known = tokenizer.get_added_tokens_decoder()
+    tokenizer.add_tokens([it for i, it in sorted(listed.items()) if repr(it) != repr(known.get(i))])
+    for i, it in listed.items():
+        if tokenizer.token_to_id(it.content) != i:
+            what = f"{path} gives {it.content!r} the id {i}, but the vocabulary has {tokenizer.token_to_id(it.content)}"
+            raise ModelError(what, expected="the files of one tokenizer", name=path.name, value=i)
+    flags = {it.content: it for it in tokenizer.get_added_tokens_decoder().values()}
+    names = [it for it in (*_role_names(folder).values(), *more) if tokenizer.token_to_id(it) is not None]
+    tokenizer.add_special_tokens([flags.get(it, it) for it in dict.fromkeys(names)])
+    return tokenizer
+
+
+def _flags(token: Any) -> dict[str, Any]:
+    """Return a token in a file as arguments of AddedToken."""
+    given = token if isinstance(token, dict) else {"content": token}
+    return {name: it for name, it in given.items() if name in _FLAGS}
 
 
 def _two(source: str, target: str) -> str:
@@ -82,16 +143,19 @@ def token_ids(text: str) -> dict[str, int]:
     return found | {it["content"]: it["id"] for it in content.get("added_tokens", ())}
 
 
-def tokens_before(text: str) -> list[int]:
-    """Return the special tokens that a `tokenizers` file puts before a text."""
+def tokens_around(text: str) -> tuple[list[int], list[int]]:
+    """Return the special tokens that a `tokenizers` file puts before a text, and those after it."""
     post = json.loads(text).get("post_processor") or {}
     for step in post.get("processors", [post]):
         if step.get("type") == "TemplateProcessing":
-            names = list(takewhile(lambda name: name is not None, map(_special, step["single"])))
-            return [i for name in names for i in step["special_tokens"][name]["ids"]]
+            names = list(map(_special, step["single"]))
+            sides = names[: names.index(None)], names[names.index(None) + 1 :]
+            ids = {name: it["ids"] for name, it in step["special_tokens"].items()}
+            before, after = ([i for name in side if name is not None for i in ids[name]] for side in sides)
+            return before, after
         if "cls" in step:  # of BERT and RoBERTa
-            return [step["cls"][1]]
-    return []
+            return [step["cls"][1]], [step["sep"][1]]
+    return [], []
 
 
 def _special(part: dict[str, Any]) -> str | None:
@@ -116,27 +180,46 @@ def _object(path: Path) -> dict[str, Any]:
     return parse_json_object(path, read_bytes(path)) if path.is_file() else {}
 
 
-def _byte_level(folder: Path) -> tokenizers.Tokenizer:
-    """Return GPT-2's or RoBERTa's tokenizer, whose tokens are spelled in an alphabet of bytes."""
+def _byte_level(folder: Path, model_type: str) -> tokenizers.Tokenizer:
+    """Return the tokenizer of GPT-2, RoBERTa or Qwen2, whose tokens are spelled in an alphabet of bytes."""
     vocab, merges = folder / "vocab.json", folder / "merges.txt"
-    ids = parse_json_object(vocab, read_bytes(vocab))
-    rows = read_bytes(merges).decode().split("\n")
-    pairs = [tuple(row.split(" ")) for row in rows if row and not row.startswith("#version")]
+    ids, settings = _ids(vocab), _object(folder / SETTINGS)
+    pairs = [tuple(row.split()) for row in _utf8(merges).split("\n") if row.strip() and not row.startswith("#version")]
     try:
-        model = tokenizers.models.BPE(vocab=ids, merges=pairs)  # type: ignore[arg-type]
+        with as_exceptions():
+            model = tokenizers.models.BPE(vocab=ids, merges=pairs)  # type: ignore[arg-type]
     except Exception as error:  # the library raises no other class
         raise ModelError(f"{merges} doesn't fit {vocab.name}: {error}", name=merges.name) from error
-    found = tokenizers.Tokenizer(model)
-    space = bool(_object(folder / SETTINGS).get("add_prefix_space", False))
-    found.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=space)
+    found, space = tokenizers.Tokenizer(model), bool(settings.get("add_prefix_space", False))
+    kind = str(settings.get("tokenizer_class", "")).removesuffix("Fast")
+    qwen2 = kind == "Qwen2Tokenizer" or (kind not in _GPT2_CLASSES and model_type == "qwen2")
+    if not qwen2 and kind not in _GPT2_CLASSES and model_type not in _GPT2_FAMILIES:
+        what = f"{folder} has no {TOKENIZER}, and {kind or model_type} may split texts in its own way"
+        fix = f"write one: AutoTokenizer.from_pretrained({str(folder)!r}).save_pretrained({str(folder)!r})"
+        raise ModelError(what, expected=TOKENIZER, fix=fix, name=TOKENIZER)
+    found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=space, use_regex=not qwen2)
     found.decoder = tokenizers.decoders.ByteLevel()
+    if qwen2:
+        found.normalizer = tokenizers.normalizers.NFC()
+        split = pre_tokenizers.Split(tokenizers.Regex(_QWEN2), "isolated")
+        found.pre_tokenizer = pre_tokenizers.Sequence([split, found.pre_tokenizer])
     named = {role: name for role, name in _BYTE_LEVEL.items() if name in ids} | _role_names(folder)
     _add_special(found, ids, ["<|endoftext|>", *(name for role, name in named.items() if role != "mask")])
     if named.get("mask") in ids:
-        found.add_special_tokens([tokenizers.AddedToken(named["mask"], lstrip=True)])  # a mask includes its space
-    if "cls" in named and "sep" in named:
+        found.add_special_tokens([AddedToken(named["mask"], lstrip=True)])  # a mask includes its space
+    if "cls" in named and "sep" in named and not qwen2:
         cls, sep = ((named[role], ids[named[role]]) for role in ("cls", "sep"))
         found.post_processor = tokenizers.processors.RobertaProcessing(sep, cls, add_prefix_space=space)
+    return found
+
+
+def _ids(path: Path) -> dict[str, int]:
+    """Return the ids of a vocabulary. Raise ModelError if they aren't the numbers from 0, each once."""
+    found = parse_json_object(path, read_bytes(path))
+    numbers = [it for it in found.values() if isinstance(it, int) and not isinstance(it, bool)]
+    if sorted(numbers) != list(range(len(found))):
+        what = f"{path} doesn't number its {len(found):,} tokens from 0 to {len(found) - 1:,}"
+        raise ModelError(what, expected="an id for each token, and each id once", name=path.name)
     return found
 
 
@@ -146,8 +229,12 @@ def _word_piece(folder: Path) -> tokenizers.Tokenizer:
     if settings.get("do_basic_tokenize", True) is not True:
         what = f"{folder / SETTINGS} has do_basic_tokenize=false, which isn't supported without tokenizer.json"
         raise ModelError(what, expected="true", name="do_basic_tokenize", value=False)
-    rows = read_bytes(folder / "vocab.txt").decode().replace("\r\n", "\n").removesuffix("\n").split("\n")
+    path = folder / "vocab.txt"
+    rows = _utf8(path).replace("\r\n", "\n").removesuffix("\n").split("\n")
     ids, named = {row: i for i, row in enumerate(rows)}, _WORD_PIECE | _role_names(folder)
+    if named["unk"] not in ids:
+        what = f"{path} has no {named['unk']}, the token for unknown words"
+        raise ModelError(what, expected="a token on each line", name=path.name, value=named["unk"])
     found = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token=named["unk"]))
     found.normalizer = tokenizers.normalizers.BertNormalizer(
         handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
@@ -179,4 +266,4 @@ def _finished(tokenizer: tokenizers.Tokenizer, folder: Path) -> str:
         if tokenizer.token_to_id(name) != i:
             what = f"{path} gives {name!r} the id {i}, but the vocabulary continues with {tokenizer.token_to_id(name)}"
             raise ModelError(what, expected="the files of one tokenizer", name=path.name, value=i)
-    return str(tokenizer.to_str())
+    return str(_listed(tokenizer, folder).to_str())

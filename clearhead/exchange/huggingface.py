@@ -13,7 +13,7 @@ from ..tokenization.source_and_target import Tokenizers
 from .families.given import Given
 from .generation import generation_files, read_generation, search_settings, without_suppressed
 from .hf_tokenizer_files import tokenizer_files
-from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles, tokens_before
+from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles, tokens_around
 from .imported import Imported, complete
 from .safetensors_files import AGAIN, SafetensorsFiles
 from .sentence_transformers import MODULES, embedding_files, read_embedding
@@ -70,7 +70,7 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
     content = parse_json_object(folder / CONFIG, read_bytes(folder / CONFIG))
     kind = _family(folder / CONFIG, content.get("model_type"))
     tensors = SafetensorsFiles(folder)
-    tokenizer = read_tokenizer(folder) if kind.reads_text else no_tokenizer()
+    tokenizer = read_tokenizer(folder, kind.model_type) if kind.reads_text else no_tokenizer()
     tokens = token_ids(tokenizer)
     given = Given(folder / CONFIG, content, token_roles(folder, tokens), read_generation(folder), tensors.names())
     try:
@@ -100,11 +100,29 @@ def _config(
     task = "embed" if task is None and (folder / MODULES).is_file() else _task(given, kind, task)
     settings = kind.settings(given, tokens) | {"train.task": task} | kind.head(given, task)
     if kind.reads_text:
-        settings["model.begin"] = tokens_before(tokenizer) == [settings["model.bos_id"]]
+        settings |= _framed(given, settings, tokenizer, tokens)
     settings |= read_embedding(folder) if task == "embed" else {}
     if settings["model.topology"] != "encoder-only":
         settings |= search_settings(given, settings)
     return without_suppressed(given, complete(settings, folder), tokenizer)
+
+
+def _framed(given: Given, settings: Mapping[str, Any], tokenizer: str, tokens: Mapping[str, int]) -> dict[str, Any]:
+    """Return our settings for the token that the tokenizer puts before each text, whatever config.json says.
+
+    Raises:
+        ModelError: it puts several before a text.
+    """
+    before, after = tokens_around(tokenizer)
+    names = {i: name for name, i in tokens.items()}
+    if len(before) > 1:
+        what = f"the tokenizer of {given.path.parent} begins every text with several tokens"
+        raise ModelError(what, expected="one or none", name="post_processor", value=[names.get(i) for i in before])
+    if after and settings["model.topology"] == "decoder-only":
+        given.notes.append(
+            f"the tokenizer adds {', '.join(names[i] for i in after)} to every text, which isn't done here"
+        )
+    return {"model.begin": True, "model.bos_id": before[0]} if before else {"model.begin": False}
 
 
 def _keep_one_end(given: Given, tokens: Mapping[str, int]) -> None:

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -13,11 +13,13 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from ..errors import ConfigError, ModelError
 from ..folder.manifest import read_bytes
+from ..tokenization.backend import as_exceptions
 
 UNSEEN = "\ufdd0"
 """A noncharacter, which no text contains. It begins the names of tokens that no text is split into."""
 
 _SPACE, _MANY = "▁", 2**16
+_SPECIAL = ("<s>", "</s>", "<unk>", "<pad>")
 _NORMAL, _USER_DEFINED, _BYTE = 1, 4, 6  # types of pieces
 _UNIGRAM, _BPE = 1, 2  # types of models
 _UNKNOWN = 10.0  # by which an unknown character is less likely than the rarest piece
@@ -33,7 +35,8 @@ def convert(path: Path, ids: Mapping[str, int] | None = None) -> str:
         path: the model file.
         ids: the id of each token, if another file numbers the tokens. Tokens that aren't in the model have a name that
             begins with UNSEEN, which decoding removes. Single characters keep their name, as in Marian's own
-            tokenizer, and take the place of unknown ones.
+            tokenizer, and take the place of unknown ones. Codes of languages, such as >>fra<<, are read at the start
+            of a text only.
 
     Raises:
         ConfigError: the SentencePiece library isn't installed.
@@ -43,23 +46,23 @@ def convert(path: Path, ids: Mapping[str, int] | None = None) -> str:
     _check(proto, path)
     names = {it.piece: it for it in proto.pieces if it.type in (_NORMAL, _USER_DEFINED, _BYTE)}
     numbered = {it.piece: i for i, it in enumerate(proto.pieces)} if ids is None else dict(ids)
-    special = [name for name in numbered if name not in names and (ids is None or _is_special(name))]
+    codes = [] if ids is None else [name for name in numbered if name.startswith(">>") and name.endswith("<<")]
+    special = [name for name in numbered if name not in names and (ids is None or name in _SPECIAL)]
     seen = {*names, *special, *(name for name in numbered if len(name) == 1)}
     vocab = {name if name in seen else UNSEEN + name: i for name, i in numbered.items()}
-    found = tokenizers.Tokenizer(_model(proto, vocab))
-    found.normalizer = normalizers.Sequence(_normalizers(proto, processor))
+    try:
+        with as_exceptions():
+            found = tokenizers.Tokenizer(_model(proto, vocab))
+            found.normalizer = normalizers.Sequence(_normalizers(proto, processor, codes))
+    except Exception as error:  # the libraries raise several classes
+        raise _damaged(path, error) from error
     user_defined = sorted((it.piece for it in proto.pieces if it.type == _USER_DEFINED), key=len, reverse=True)
     if user_defined:
         found.pre_tokenizer = pre_tokenizers.Split(Regex("|".join(map(re.escape, user_defined))), "isolated")
     found.decoder = decoders.Sequence(_decoders(proto))
-    found.add_special_tokens([name for name in special if not name.startswith(">>")])
-    found.add_tokens([tokenizers.AddedToken(name, normalized=False) for name in special if name.startswith(">>")])
+    found.add_special_tokens(special)
+    found.add_tokens([tokenizers.AddedToken(UNSEEN + name) for name in codes])
     return str(found.to_str())
-
-
-def _is_special(name: str) -> bool:
-    """Return whether a token of a numbered vocabulary is special, or the code of a language, such as >>fra<<."""
-    return name in ("<s>", "</s>", "<unk>", "<pad>") or (name.startswith(">>") and name.endswith("<<"))
 
 
 def _read(path: Path) -> tuple[Any, Any]:
@@ -78,9 +81,12 @@ def _read(path: Path) -> tuple[Any, Any]:
     try:
         return protos.ModelProto.FromString(data), SentencePieceProcessor(model_proto=data)
     except Exception as error:  # the libraries raise several classes
-        raise ModelError(
-            f"{path} isn't a SentencePiece model: {error}", fix="download the folder again", name=path.name
-        ) from error
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> ModelError:
+    """Return the error for a file that the libraries can't use."""
+    return ModelError(f"{path} isn't a SentencePiece model: {error}", fix="download the folder again", name=path.name)
 
 
 def _check(proto: Any, path: Path) -> None:
@@ -122,15 +128,27 @@ def _model(proto: Any, vocab: Mapping[str, int]) -> models.Model:
     return models.BPE(dict(vocab), pairs, unk_token=unknown, fuse_unk=True, byte_fallback=fallback, ignore_merges=True)
 
 
-def _normalizers(proto: Any, processor: Any) -> list[normalizers.Normalizer]:
-    """Return the steps that turn a text into one with a ▁ for each space."""
+def _normalizers(proto: Any, processor: Any, codes: Sequence[str] = ()) -> list[normalizers.Normalizer]:
+    """Return the steps that turn a text into one with a ▁ for each space.
+
+    The code of a language at the start of a text becomes UNSEEN and the code, which is a token. An unknown code becomes
+    UNSEEN, which is an unknown character. What follows is read as a text by itself.
+    """
     spec = proto.normalizer_spec
     steps = _charsmap(spec.precompiled_charsmap, processor) if spec.precompiled_charsmap else []
+    prefix: normalizers.Normalizer = normalizers.Prepend(_SPACE)
+    if codes:
+        known = "|".join(re.escape(processor.normalize(code).strip(_SPACE)) for code in codes)
+        steps.append(normalizers.Replace(Regex(rf"\A(?!{known})>>[\s\S]*?<<"), UNSEEN))
+        steps.append(normalizers.Replace(Regex(rf"\A(?={known})"), UNSEEN))
+        if spec.add_dummy_prefix:
+            steps.append(normalizers.Replace(Regex(rf"\A{UNSEEN}(?:{known})?+\K(?=[\s\S])"), " "))
+        prefix = normalizers.Replace(Regex(rf"\A(?!{UNSEEN})(?=[\s\S])"), _SPACE)
     if spec.remove_extra_whitespaces:
         steps += [normalizers.Replace(Regex(" {2,}"), " "), normalizers.Replace(Regex(r"\A +"), "")]
     steps.append(normalizers.Replace(" ", _SPACE))
     if spec.add_dummy_prefix:
-        steps.append(normalizers.Prepend(_SPACE))
+        steps.append(prefix)
     if spec.remove_extra_whitespaces:
         steps.append(normalizers.Replace(Regex(f"{_SPACE}+\\z"), ""))
     return steps

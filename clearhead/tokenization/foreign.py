@@ -122,7 +122,7 @@ class ForeignTokenizer(Tokenizer):
         if self._backend.normalizer is None:
             return text
         found: str = self._ask(self._backend.normalizer.normalize_str, text)
-        return found.replace(_SPACE, " ").removeprefix(" ") if self._marks else found
+        return found.replace(NEVER, "").replace(_SPACE, " ").removeprefix(" ") if self._marks else found
 
     def encode_masked(self, text: str) -> tuple[list[int], list[int]]:
         """Encode a text with masks. The file decides whether a mask includes the spaces around it."""
@@ -215,7 +215,7 @@ class ForeignTokenizer(Tokenizer):
         return self.pieces(range(self._size))
 
     def _display(self, i: int) -> str:
-        name = self._names.get(i, f"<{i}>")
+        name = self._names.get(i, f"<{i}>").removeprefix(NEVER)
         if "ByteLevel" not in self._types or i in self._hidden or i not in self._names:
             return printable(name)
         text = _letters(name).decode("utf-8", "backslashreplace")

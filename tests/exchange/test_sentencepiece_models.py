@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import tokenizers
 
+from clearhead.config import SpecialTokens
 from clearhead.errors import ConfigError, ModelError
 from clearhead.exchange.sentencepiece_models import UNSEEN, convert
+from clearhead.tokenization.tokenizer import Tokenizer
 
 from .conftest import spm_model, unicode_lines
 
@@ -93,3 +95,35 @@ def test_a_model_that_cannot_be_expressed_is_rejected(spm, tmp_path, settings, n
     with pytest.raises(ModelError) as caught:
         convert(written(tmp_path, spm_model(LINES[:600], **settings)))
     assert caught.value.name == name
+
+
+@pytest.mark.parametrize("options", [{}, {"normalization_rule_name": "nmt_nfkc_cf"}, {"model_type": "bpe"}], ids=str)
+def test_the_code_of_a_language_is_read_at_the_start_of_a_text_only(hf, tmp_path, options) -> None:
+    import sentencepiece
+
+    model = spm_model(unicode_lines(200), **options)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    pieces = [processor.id_to_piece(i) for i in range(3, processor.get_piece_size())]
+    codes = [">>fra<<", ">>cmn_Hans<<", ">>zh-x<<"]
+    vocab = {name: i for i, name in enumerate(["</s>", "<unk>", *pieces, *codes, "<pad>"])}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab))
+    for name in ("source.spm", "target.spm"):
+        (tmp_path / name).write_bytes(model)
+    theirs = hf.MarianTokenizer.from_pretrained(tmp_path)
+    special = SpecialTokens(pad=len(vocab) - 1, bos=0, eos=0, unk=1, mask=None, start=0)
+    ours = Tokenizer.from_json(convert(tmp_path / "source.spm", vocab), special, origin="x.json")
+    texts = [
+        ">>fra<< the cat",
+        "the >>fra<< cat",
+        " >>fra<< cat",
+        ">>xyz<< the cat",
+        ">>fra<<the",
+        ">>fra<<",
+        ">>x<<",
+        "",
+    ]
+    texts += [">>fra<< >>fra<< a", ">>fra<<\nx", ">>a\nb<< c", ">>>fra<< x", ">>cmn_Hans<<  X", ">>zh-x<<  "]
+    texts += [code + line for code in (*codes, ">>q<< ") for line in unicode_lines(50, 3)]
+    assert ours.encode_batch(texts) == [theirs(text)["input_ids"][:-1] for text in texts]
+    assert ours.pieces([vocab[">>fra<<"]]) == [ours.decode([vocab[">>fra<<"]])] == [">>fra<<"]
+    assert ours.normalize(">>fra<< a b") == ">>fra<< a b"

@@ -8,7 +8,7 @@ import pytest
 import tokenizers
 
 from clearhead.errors import ModelError
-from clearhead.exchange.hf_tokenizers import read_tokenizer, token_ids, token_roles, tokens_before
+from clearhead.exchange.hf_tokenizers import read_tokenizer, token_ids, token_roles, tokens_around
 
 from .conftest import byte_level, unicode_lines, word_piece
 
@@ -46,13 +46,13 @@ def test_byte_level_merges_give_the_ids_of_their_class(hf, tmp_path, space) -> N
     model = json.loads(byte_level(LINES[:300], 400, BYTES).to_str())["model"]
     (tmp_path / "vocab.json").write_text(json.dumps(model["vocab"]))
     (tmp_path / "merges.txt").write_text("#version: 0.2\n" + "".join(" ".join(it) + "\n" for it in model["merges"]))
-    ours = tokenizers.Tokenizer.from_str(text := read_tokenizer(settings(tmp_path, add_prefix_space=space)))
+    ours = tokenizers.Tokenizer.from_str(text := read_tokenizer(settings(tmp_path, add_prefix_space=space), "roberta"))
     merges = [tuple(it) for it in model["merges"]]
     mask = tokenizers.AddedToken("<mask>", lstrip=True)  # as in RoBERTa's own files
     theirs = hf.RobertaTokenizer(vocab=model["vocab"], merges=merges, add_prefix_space=space, mask_token=mask)
     lines = [*LINES, *MASKED]
     assert [it.ids for it in ours.encode_batch(lines)] == theirs(lines)["input_ids"]
-    assert tokens_before(text) == [0]
+    assert tokens_around(text) == ([0], [2])
 
 
 def test_special_tokens_can_have_other_names(pieces, tmp_path) -> None:
@@ -62,7 +62,7 @@ def test_special_tokens_can_have_other_names(pieces, tmp_path) -> None:
     text = read_tokenizer(tmp_path)
     ids = token_ids(text)
     assert token_roles(tmp_path, ids) == {"cls": ids["<start>"]}
-    assert tokens_before(text) == [other.index("<start>")]
+    assert tokens_around(text)[0] == [other.index("<start>")]
 
 
 def test_tokens_that_were_added_later_keep_their_ids(pieces, tmp_path) -> None:

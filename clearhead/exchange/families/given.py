@@ -45,7 +45,9 @@ class Given:
         generation: Mapping[str, Any] | None = None,
         weights: Collection[str] = (),
     ) -> None:
-        self.path, self.values, self.roles = path, dict(values), roles or {}
+        self.path, self.roles = path, roles or {}
+        # An id of -1 is how some folders say that there's no such token.
+        self.values = {name: None if name.endswith("_token_id") and it == -1 else it for name, it in values.items()}
         self.generation, self.weights = None if generation is None else dict(generation), weights
         self.notes: list[str] = []
         self._read = set(_WITHOUT_EFFECT)

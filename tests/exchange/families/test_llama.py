@@ -225,9 +225,23 @@ def test_a_setting_that_is_missing_is_named(made, tmp_path, name, changes) -> No
 
 
 def test_without_padding_or_with_that_of_another_token_it_is_beyond_the_vocabulary(made, tmp_path) -> None:
-    for i, (pad, expected) in enumerate([(None, 600), (2, 600), (1, 600), (0, 600), (7, 7)]):
+    for i, (pad, expected) in enumerate([(None, 600), (-1, 600), (2, 600), (1, 600), (0, 600), (7, 7)]):
         (folder := tmp_path / str(i)).mkdir()
         assert read(rewritten(made("llama"), folder, pad_token_id=pad)).config.model.pad_id == expected
+
+
+def test_the_token_before_a_text_is_that_of_the_tokenizer_whatever_the_settings_say(made, tmp_path) -> None:
+    for i, (variant, bos, begins) in enumerate([("llama", 7, True), ("llama", None, True), ("qwen2", 7, False)]):
+        (folder := tmp_path / str(i)).mkdir()
+        model = read(rewritten(made(variant), folder, bos_token_id=bos)).config.model
+        assert (model.begin, model.bos_id) == (begins, 1 if begins else 7)
+    (folder / "tokenizer.json").unlink()
+    content = json.loads((made("llama") / "tokenizer.json").read_text())
+    content["post_processor"]["single"].insert(0, content["post_processor"]["single"][0])
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(ModelError) as caught:
+        read(folder)
+    assert (caught.value.name, caught.value.value) == ("post_processor", ["<s>", "<s>"])
 
 
 def test_the_first_of_several_end_tokens_is_kept_and_the_others_are_noted(made, tmp_path) -> None:
