@@ -63,9 +63,9 @@ def _routes(metrics: ServerMetrics) -> list[Route]:
         """Return metrics for Prometheus."""
         return Response(metrics.render(), media_type=CONTENT_TYPE)
 
-    async def describe(_: Request) -> Response:
+    async def describe(request: Request) -> Response:
         """Return this document."""
-        return json_response(open_api(routes))
+        return json_response(open_api(routes, request.app.state.shelf))
 
     routes = [
         Route("/", page_routes.home),

@@ -28,7 +28,7 @@ AUDIO = {
 }  # fmt: skip
 KINDS: dict[str, dict[str, Any]] = {
     "generate": {"train.task": "generate"},
-    "sample": {"train.task": "generate", "decode.sample": True},
+    "sample": {"train.task": "generate", "decode.sample": True, "data.tokenizer": "bpe", "data.vocab_size": 300},
     "bytes": {"train.task": "generate", "data.tokenizer": "bpe", "data.vocab_size": 262},
     "classify": {"train.task": "classify", "data.labels": ("cold", "warm")},
     "see": {"train.task": "classify", "data.labels": ("lies", "stands"), **IMAGE},

@@ -19,8 +19,9 @@ from .asking import answered, shelf_of
 from .event_stream import event_stream
 
 _AT_MOST_5 = msgspec.Meta(ge=0, le=5)
-_TOKENS, _STOPS = 16, 4  # OpenAI's default and maximum
-_UNUSED: Mapping[str, Any] = {"presence_penalty": 0, "frequency_penalty": 0, "suffix": None, "logit_bias": None}
+_Stop = Annotated[str, msgspec.Meta(min_length=1)]
+_TOKENS = 16  # OpenAI's default
+UNUSED: Mapping[str, Any] = {"presence_penalty": 0, "frequency_penalty": 0, "suffix": None, "logit_bias": None}
 
 
 class StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
@@ -44,7 +45,7 @@ class Completion(msgspec.Struct, forbid_unknown_fields=True):
     stream_options: StreamOptions | None = None
     logprobs: Annotated[int, _AT_MOST_5] | None = None
     echo: bool | None = None
-    stop: str | list[str] | None = None
+    stop: _Stop | Annotated[list[_Stop], msgspec.Meta(max_length=4)] | None = None
     seed: int | None = None
     user: str | None = None
     presence_penalty: float | None = None
@@ -69,7 +70,7 @@ class Completion(msgspec.Struct, forbid_unknown_fields=True):
 
     def check(self, limits: Limits) -> None:
         """Raise RequestError for what isn't supported, or exceeds a limit."""
-        for name, neutral in _UNUSED.items():
+        for name, neutral in UNUSED.items():
             if (value := getattr(self, name)) and value != neutral:
                 raise RequestError(400, f"{name} isn't supported", fix="leave it out", name=name, value=value)
         if self.best_of not in (None, self.choices):
@@ -78,8 +79,6 @@ class Completion(msgspec.Struct, forbid_unknown_fields=True):
         limits.check("n", self.choices, limits.n)
         limits.check_count(len(self.prompts) * self.choices, "prompt")
         limits.check("max_tokens", self.max_tokens or 0, limits.tokens)
-        if len(self.stops) > _STOPS:
-            raise RequestError(400, f"stop has {len(self.stops)} strings", expected=f"at most {_STOPS}", name="stop")
         limits.check_texts([*self.stops], "stop")
 
     def work(self) -> Work:

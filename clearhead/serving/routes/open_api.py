@@ -1,4 +1,4 @@
-"""The OpenAPI document at /openapi.json, made from the routes."""
+"""The OpenAPI document at /openapi.json, made from the routes, the limits and the models."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,76 +7,101 @@ import msgspec
 from starlette.routing import Route
 
 from ... import __version__
-from ...config import settings
+from ...apps.answerer import FoundAnswer
+from ...apps.answers import Labelled, Result, Scored
+from ...decode.continuation import Continuation
+from ...tasks.fill.fillings import Filled
 from ..bodies import JSON
-from .completions import Completion
-from .embeddings import Embeddings
-from .fields import SEARCH
-from .libretranslate import Detect, Translate
-from .page_routes import Question
+from ..served_models import ModelShelf
+from .request_schemas import TEXT, TEXTS, Schema, body_schemas
 from .uploads import MULTIPART
 
-_BODIES = {
-    "/translate": Translate, "/detect": Detect, "/v1/completions": Completion, "/v1/embeddings": Embeddings,
-    "/api/page": Question,
+_REF = "#/components/schemas/{name}"
+_RECORDS = {
+    "translate": Result, "summarize": Result, "classify": Labelled, "fill": Filled, "answer": FoundAnswer,
+    "score": Scored, "generate": Continuation,
 }  # fmt: skip
-_TEXTS = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-_TEXT, _FLAG, _NUMBER, _WHOLE = ({"type": it} for it in ("string", "boolean", "number", "integer"))
-_PAIRS = {"type": "array", "items": {"type": "array", "items": _TEXT, "minItems": 2, "maxItems": 2}}
-_FILE = {"type": "string", "format": "binary"}
-_TASKS: Mapping[str, dict[str, Any]] = {  # the fields of bodies, besides the model and the search settings
-    "translate": {"text": _TEXTS, "prefix": _TEXT, "stream": _FLAG},
-    "summarize": {"text": _TEXTS, "prefix": _TEXT, "stream": _FLAG},
-    "generate": {"text": _TEXTS, "chars": _WHOLE, "stop": _TEXTS, "stream": _FLAG},
-    "classify": {"text": _TEXTS},
-    "fill": {"text": _TEXTS, "top": _WHOLE},
-    "embed": {"text": _TEXTS, "pooling": _TEXT, "normalize": _FLAG},
-    "answer": {"question": _TEXTS, "context": _TEXT},
-    "score": {"source": _TEXT, "target": _TEXT, "pairs": _PAIRS},
-    "explain": {"text": _TEXT, "context": _TEXT},
-}
-_UPLOADS = {
-    "/api/classify": {"file": _FILE, "model": _TEXT},
-    "/v1/audio/transcriptions": {"file": _FILE, "model": _TEXT},
-}
-_SEARCHED = ("translate", "summarize", "generate", "explain")
-_NEEDED = {"generate": [], "score": [], "answer": ["question", "context"]}  # others need a text
+_UPLOADS = ("/api/classify", "/v1/audio/transcriptions")
+_NUMBER, _WHOLE, _OBJECT = {"type": "number"}, {"type": "integer"}, {"type": "object"}
 
 
-def open_api(routes: Sequence[Route]) -> dict[str, Any]:
+def _list(item: Schema) -> Schema:
+    return {"type": "array", "items": item}
+
+
+def _object(optional: Sequence[str] = (), **properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "required": [it for it in properties if it not in optional]}
+
+
+def _some(item: Schema) -> Schema:
+    return {"anyOf": [item, _list(item)]}
+
+
+_FOUND = _object(confidence=_NUMBER, language=TEXT)
+_MODEL = _object(id=TEXT, object={"const": "model"}, created=_WHOLE, owned_by=TEXT, task=TEXT)
+_SCORES = _object(
+    tokens=_list(TEXT), token_logprobs=_list({"type": ["number", "null"]}), text_offset=_list(_WHOLE),
+    top_logprobs={"type": ["array", "null"], "items": {"type": ["object", "null"], "additionalProperties": _NUMBER}},
+)  # fmt: skip
+_CHOICE = _object(
+    index=_WHOLE, text=TEXT, finish_reason={"enum": ["stop", "length", None]},
+    logprobs={"anyOf": [_SCORES, {"type": "null"}]},
+)  # fmt: skip
+_USAGE = _object(["completion_tokens"], prompt_tokens=_WHOLE, completion_tokens=_WHOLE, total_tokens=_WHOLE)
+_VECTOR = _object(object={"const": "embedding"}, index=_WHOLE, embedding={"anyOf": [TEXT, _list(_NUMBER)]})
+_REPLIES: Mapping[str, Schema] = {
+    "/translate": _object(
+        ["alternatives", "detectedLanguage"], translatedText=TEXTS,
+        alternatives=_list(TEXTS), detectedLanguage=_some(_FOUND),
+    ),
+    "/detect": _list(_FOUND),
+    "/languages": _list(_object(code=TEXT, name=TEXT, targets=_list(TEXT))),
+    "/v1/completions": _object(
+        ["usage"], id=TEXT, object={"const": "text_completion"}, created=_WHOLE, model=TEXT, choices=_list(_CHOICE),
+        usage=_USAGE,
+    ),
+    "/v1/embeddings": _object(object={"const": "list"}, data=_list(_VECTOR), model=TEXT, usage=_USAGE),
+    "/v1/models": _object(object={"const": "list"}, data=_list(_MODEL)),
+    "/v1/models/{name}": _MODEL,
+    "/v1/audio/transcriptions": _object(text=TEXT),
+    "/api/embed": _some(_object(format_version=_WHOLE, text=TEXT, embedding=_list(_NUMBER))),
+}  # fmt: skip
+_FORMS = {"/": "text/html", "/livez": "text/plain", "/readyz": "text/plain", "/metrics": "text/plain"}
+
+
+def open_api(routes: Sequence[Route], shelf: ModelShelf) -> dict[str, Any]:
     """Return the OpenAPI document of these routes."""
-    bodies, components = msgspec.json.schema_components(_BODIES.values(), ref_template="#/components/schemas/{name}")
-    content = {path: {JSON: {"schema": schema}} for path, schema in zip(_BODIES, bodies)}
-    content |= {f"/api/{task}": {JSON: {"schema": _task_schema(task)}} for task in _TASKS}
-    for path, properties in _UPLOADS.items():
-        schema = {"type": "object", "properties": properties, "required": ["file"]}
-        content.setdefault(path, {})[MULTIPART] = {"schema": schema}
+    records, components = msgspec.json.schema_components(_RECORDS.values(), ref_template=_REF)
+    written = components["Continuation"]  # see its `to_dict`
+    del written["properties"]["ids"]
+    written["properties"]["prompt"], written["required"] = TEXT, [*written["properties"]]
+    replies = {**_REPLIES, **{f"/api/{task}": _some(record) for task, record in zip(_RECORDS, records)}}
+    content = {path: {JSON: {"schema": schema}} for path, schema in body_schemas(shelf).items()}
+    form = _object(["model"], file={"type": "string", "format": "binary"}, model=TEXT)
+    for path in _UPLOADS:
+        content.setdefault(path, {})[MULTIPART] = {"schema": form}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Clearhead", "version": __version__},
-        "paths": {route.path: _operations(route, content.get(route.path)) for route in routes},
+        "paths": {it.path: _operations(it, content.get(it.path), replies.get(it.path, _OBJECT)) for it in routes},
         "components": {"schemas": components, "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
         "security": [{}, {"key": []}],
     }
 
 
-def _operations(route: Route, content: Mapping[str, Any] | None) -> dict[str, Any]:
+def _operations(route: Route, content: Mapping[str, Any] | None, reply: Schema) -> dict[str, Any]:
     """Return the operations of a path, described by the docstring of its function."""
-    summary = (route.endpoint.__doc__ or "").partition("\n")[0]
-    about: dict[str, Any] = {"summary": summary, "responses": {"200": {"description": "the answer"}}}
-    about["responses"]["default"] = {"description": "an error"}
+    summary, form = (route.endpoint.__doc__ or "").partition("\n")[0], _FORMS.get(route.path, JSON)
+    replies = {form: {"schema": reply if form == JSON else TEXT}}
+    if content is not None and "stream" in content.get(JSON, {}).get("schema", {}).get("properties", {}):
+        replies["text/event-stream"] = {"schema": TEXT}
+    about: dict[str, Any] = {
+        "summary": summary,
+        "responses": {"200": {"description": "the answer", "content": replies}},
+    }
+    about["responses"]["default"] = {"description": "an error", "content": {JSON: {"schema": _OBJECT}}}
     if names := list(route.param_convertors):
-        about["parameters"] = [{"name": it, "in": "path", "required": True, "schema": _TEXT} for it in names]
+        about["parameters"] = [{"name": it, "in": "path", "required": True, "schema": TEXT} for it in names]
     if content is not None:
         about["requestBody"] = {"required": True, "content": content}
     return {method.lower(): about for method in sorted(route.methods or ()) if method != "HEAD"}
-
-
-def _task_schema(task: str) -> dict[str, Any]:
-    properties = {"model": _TEXT, **_TASKS[task]}
-    search = {"answer": ("n_best",), "score": ("alpha",)}.get(task, SEARCH if task in _SEARCHED else ())
-    for name in search:
-        setting = settings()[f"decode.{name}"]
-        properties[name] = {**msgspec.json.schema(setting.type), "description": setting.help}
-    needed = _NEEDED.get(task, ["text"])
-    return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}

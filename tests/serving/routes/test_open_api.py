@@ -1,11 +1,19 @@
 from collections.abc import Iterator
 from typing import Any
 
+import hypothesis
+import pytest
+from hypothesis import HealthCheck
+
 from clearhead.serving.guards import Access
 from clearhead.serving.limits import Limits
 from clearhead.serving.routes.task_routes import ROUTES
 from clearhead.serving.served_models import ModelShelf
 from clearhead.serving.site import make_site
+
+from ...conftest import make_encoder_folder
+from ..schemas import follows, values
+from ..small_models import make
 
 
 def references(value: Any) -> Iterator[str]:
@@ -40,17 +48,47 @@ def test_a_tasks_body_lists_its_fields_and_the_search_settings(translator) -> No
     assert "multipart/form-data" in paths["/api/classify"]["post"]["requestBody"]["content"]
 
 
-def test_bodies_that_follow_the_document_are_accepted(translator) -> None:
+@pytest.fixture(scope="module")
+def everything(serve, tmp_path_factory, answer_folder, model_folder):
+    """A server with models for all tasks, small limits, and two models that search in different ways."""
+    folders = {it: make(tmp_path_factory.mktemp(it), it) for it in ("bytes", "sample", "classify")}
+    for verb in ("fill", "embed"):
+        folders[verb] = make_encoder_folder(tmp_path_factory.mktemp(verb), task=verb)
+    folders |= {"en-fr": model_folder, "answers": answer_folder}
+    small = Limits(chars=8, texts=10, tokens=4, beam=3, n=2)
+    with serve(*(f"{name}={folder}" for name, folder in folders.items()), limits=small) as served:
+        yield served, served.ask("GET", "/openapi.json").json()
+
+
+PATHS = ["/translate", "/detect", "/v1/completions", "/v1/embeddings", "/api/page"]
+PATHS += [f"/api/{task}" for task in ROUTES if task != "summarize"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_body_that_follows_the_document_is_accepted_and_the_answer_follows_it_too(everything, path) -> None:
+    served, document = everything
+    operation, components = document["paths"][path]["post"], document["components"]["schemas"]
+    reply = operation["responses"]["200"]["content"]["application/json"]["schema"]
+
+    @hypothesis.settings(max_examples=25, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @hypothesis.given(values(operation["requestBody"]["content"]["application/json"]["schema"]))
+    def check(body: Any) -> None:
+        found = served.post(path, body)
+        assert found.status == 200, (body, found.body)
+        if not body.get("stream"):
+            assert follows(found.json(), reply, components), (body, found.body)
+
+    check()
+
+
+def test_a_body_beyond_the_document_is_rejected(everything) -> None:
+    served, document = everything
+    bounds = document["paths"]["/api/translate"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    for name in ("beam", "n_best", "max_extra", "alpha"):
+        found = served.post("/api/translate", {"text": "a", name: bounds["properties"][name]["maximum"] + 1})
+        assert found.status == 400 and name in found.json()["error"]["name"]
+
+
+def test_a_task_without_a_model_accepts_nothing(translator) -> None:
     paths = translator.ask("GET", "/openapi.json").json()["paths"]
-    schema = paths["/api/translate"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    defaults = {
-        "text": "She sings.",
-        "model": "en-fr",
-        "prefix": "",
-        "beam": 4,
-        "n_best": 1,
-        "alpha": 0.6,
-        "max_extra": 9,
-    }
-    assert defaults.keys() <= schema["properties"].keys()
-    assert translator.post("/api/translate", defaults).status == 200
+    assert paths["/api/fill"]["post"]["requestBody"]["content"]["application/json"]["schema"]["anyOf"] == [False]

@@ -1,0 +1,176 @@
+"""Schemas of request bodies, with the limits of a server and what its models can do.
+
+JSON Schema can't compare two fields. Where that's needed, a schema allows less than the server does.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ...config import settings
+from ..limits import Limits
+from ..served_models import Languages, ModelShelf, ServedModel
+from .completions import UNUSED, Completion
+from .embeddings import Embeddings
+from .fields import SEARCH
+from .libretranslate import AUTO, Detect, Translate
+
+Schema: TypeAlias = dict[str, Any]
+TEXT: Schema = {"type": "string"}
+TEXTS: Schema = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
+_FLAG, _WHOLE, _WORDS = {"type": "boolean"}, {"type": "integer"}, {"type": "string", "pattern": r"\S"}
+_PAIRS = {"type": "array", "items": {"type": "array", "items": _WORDS, "minItems": 2, "maxItems": 2}}
+_STOPS = {"anyOf": [it | {"minLength": 1} for it in (TEXT, {"type": "array", "items": TEXT | {"minLength": 1}})]}
+_TASKS: Mapping[str, Schema] = {  # the fields of bodies, besides the model and the search settings
+    "translate": {"text": TEXTS, "prefix": TEXT, "stream": _FLAG},
+    "summarize": {"text": TEXTS, "prefix": TEXT, "stream": _FLAG},
+    "generate": {"text": TEXTS, "chars": _WHOLE, "stop": _STOPS, "stream": _FLAG},
+    "classify": {"text": TEXTS},
+    "fill": {"text": TEXTS, "top": _WHOLE},
+    "embed": {"text": TEXTS, "pooling": {"enum": ["mean", "first"]}, "normalize": _FLAG},
+    "answer": {"question": TEXTS, "context": _WORDS},
+    "score": {"source": _WORDS, "target": _WORDS, "pairs": _PAIRS},
+    "explain": {"text": _WORDS, "context": _WORDS},
+    "page": {"text": _WORDS, "context": _WORDS},
+}
+_NEEDED = {"generate": [], "score": [], "answer": ["question", "context"]}  # others need a text
+_SEQUENCES, _SAMPLING = ("translate", "summarize"), ("temperature", "top_k", "top_p", "min_p", "seed")
+_SEARCHING = (*_SEQUENCES, "generate")
+_MODELS = {"score": _SEQUENCES, "embed": (), "explain": (), "page": ()}  # verbs of the models; others are the task's
+_PLAIN = {"/translate": Translate, "/detect": Detect, "/v1/completions": Completion, "/v1/embeddings": Embeddings}
+_MOST = 2**31  # of numbers without a limit
+
+
+def body_schemas(shelf: ModelShelf) -> dict[str, Schema]:
+    """Return the schema of each JSON body by its path."""
+    schemas, components = msgspec.json.schema_components(_PLAIN.values(), ref_template="{name}")
+    found = {path: components[schema["$ref"]] for path, schema in zip(_PLAIN, schemas)}
+    for schema in found.values():
+        schema["properties"] = {name: _bounded(name, it, shelf.limits) for name, it in schema["properties"].items()}
+    options = found["/v1/completions"]["properties"]
+    options |= {"stream_options": components["StreamOptions"], **{it: {"type": "null"} for it in (*UNUSED, "best_of")}}
+    for path, task in (("/v1/completions", "generate"), ("/v1/embeddings", "embed")):
+        names = [it.name for it in _models(task, shelf) if _can(task, it)]
+        found[path]["properties"]["model"] = {"enum": names} if names else False
+    found["/translate"]["properties"]["format"] = {"enum": ["text"]}
+    translators = (it.languages for it in shelf.of_task("translate"))
+    found["/translate"] |= _any([_speaks(it) for it in translators])
+    return found | {f"/api/{name}": _task(name, shelf) for name in _TASKS}
+
+
+def _bounded(name: str, schema: Schema, limits: Limits) -> Schema:
+    """Return the schema of a field with the limits of the server."""
+    if "anyOf" in schema:
+        return schema | {"anyOf": [_bounded(name, it, limits) for it in schema["anyOf"]]}
+    match schema.get("type"):
+        case "string":
+            return {"maxLength": limits.chars, **schema}
+        case "array":
+            most = limits.texts // limits.n if name == "prompt" else limits.texts
+            return {"maxItems": most, **schema, "items": _bounded(name, schema["items"], limits)}
+        case "integer" | "number":
+            lowest, highest = _bounds(limits).get(name, (0, _MOST))
+            return {"minimum": lowest, "maximum": highest, **schema}
+    return schema
+
+
+def _bounds(limits: Limits) -> dict[str, tuple[float, float]]:
+    """Return the bounds of numbers by their fields."""
+    tokens, n = (1, limits.tokens), (1, limits.n)
+    return {
+        "beam": (1, limits.beam), "n_best": n, "n": n, "alternatives": (0, limits.n - 1), "min_len": (0, limits.tokens),
+        "max_tokens": (0, limits.tokens), "max_extra": tokens, "max_len": tokens, "chars": tokens, "top": tokens,
+        "top_p": (0.01, 1), "min_p": (0, 1), "temperature": (0.01, 100), "max_ratio": (0.01, _MOST), "alpha": (0, 100),
+        "repetition_penalty": (1, 1000),
+    }  # fmt: skip
+
+
+def _any(schemas: list[Schema]) -> Schema:
+    """Return the schema of values that follow one of these; none do if there are none."""
+    return {"anyOf": schemas or [False]}
+
+
+def _speaks(pair: Languages | None) -> Schema:
+    """Return the languages that a translator can be asked for."""
+    if pair is None:
+        return {}
+    return _given(["target"], source={"enum": [AUTO, pair.source]}, target={"const": pair.target})
+
+
+def _given(required: list[str] | None = None, **properties: Any) -> Schema:
+    return {"properties": properties, "required": required or []}
+
+
+def _models(task: str, shelf: ModelShelf) -> list[ServedModel]:
+    """Return the models among which a request chooses by name, whether or not they can do the task."""
+    return shelf.of_task(*verbs) if (verbs := _MODELS.get(task, (task,))) else [*shelf.models.values()]
+
+
+def _can(task: str, model: ServedModel) -> bool:
+    return model.modality == "text" and (task != "embed" or model.app.config.model.topology != "decoder-only")
+
+
+def _searched(task: str) -> list[str]:
+    """Return the search settings that a task's body can have. Tokens to suppress depend on the vocabulary."""
+    if task not in (*_SEARCHING, "explain"):
+        return {"answer": ["n_best"], "score": ["alpha"]}.get(task, [])
+    unused = ("suppress", "min_ratio", "max_ratio") if task == "generate" else ("suppress", "unknown")
+    return [it for it in SEARCH if it not in unused]
+
+
+def _task(task: str, shelf: ModelShelf) -> Schema:
+    named = {name: settings()[f"decode.{name}"] for name in _searched(task)}
+    fields = _TASKS[task] | {name: msgspec.json.schema(it.type) for name, it in named.items()}
+    about = {name: {"description": it.help} for name, it in named.items()}
+    models = _models(task, shelf)
+    return {
+        "type": "object",
+        "properties": {"model": TEXT}
+        | {name: _bounded(name, it, shelf.limits) | about.get(name, {}) for name, it in fields.items()},
+        "required": _NEEDED.get(task, ["text"]),
+        "additionalProperties": False,
+    } | _any([_of_model(task, it, len(models) > 1) for it in models if _can(task, it)])
+
+
+def _of_model(task: str, model: ServedModel, needs_name: bool) -> Schema:
+    """Return what a model adds to the schema of a task: the values that fit it, and each other."""
+    own, needed, rules = model.app.config.decode, ["model"] if needs_name else [], list[Schema]()
+    found: Schema = {"model": {"const": model.name}}
+    if task in ("explain", "page"):
+        asked = model.verb == "answer"
+        needed, found = needed + ["context"] * asked, found | ({} if asked else {"context": False})
+    if task == "score":
+        rules = [_any([_given(["source", "target"], pairs=False), _given(["pairs"], source=False, target=False)])]
+    if model.verb == "fill" and task != "embed":
+        mask = {"pattern": re.escape(model.app.task.tokenizers.source.mask_name)}
+        found["text"] = mask | {"items": mask}
+    if task == "answer":
+        found["n_best"] = {"maximum": own.beam}
+    if "sample" in _searched(task) and model.verb not in _SEARCHING:
+        found |= dict.fromkeys(_searched(task), False)
+    elif "sample" in _searched(task):
+        found |= {it: False for it in _searched(task) if it not in _searched(model.verb)}
+        found |= {"max_len": {"minimum": own.min_len}, "min_len": {"maximum": own.max_len or _MOST}}
+        rules = _search_rules(model)
+    return {"properties": found, "required": needed, "allOf": rules}
+
+
+def _search_rules(model: ServedModel) -> list[Schema]:
+    """Return which search settings fit each other."""
+    own, one = model.app.config.decode, {"maximum": 1}
+    several = [
+        _given(["beam"] * (own.beam < n) + ["n_best"] * (own.n_best > n), beam={"minimum": n}, n_best={"maximum": n})
+        for n in range(1, model.limits.n + 1)
+    ]
+    searches = _given(["sample"] * own.sample, sample={"const": False}, **dict.fromkeys(_SAMPLING, False))
+    samples = _given(["sample"] * (not own.sample), sample={"const": True}, beam=False, diverse={"const": False})
+    pairs = (
+        (searches | _any(several), samples),
+        (_given(diverse={"const": False}), _given(["n_best"], n_best={"minimum": 2})),
+        (_given(stream={"const": False}), _given(beam=one, n_best=one)),
+        (_given(min_len=False), _given(max_len=False)),
+        (_given(min_ratio=False), _given(max_ratio=False)),
+    )
+    return [_any([*pair]) for pair in pairs]
