@@ -154,6 +154,8 @@ def _of_model(task: str, model: ServedModel, needs_name: bool) -> Schema:
         found |= {it: False for it in _searched(task) if it not in _searched(model.verb)}
         found |= {"max_len": {"minimum": own.min_len}, "min_len": {"maximum": own.max_len or _MOST}}
         rules = _search_rules(model)
+        if (task, model.verb) == ("explain", "generate"):  # the text has to fit into the context window with its answer
+            found |= dict.fromkeys(("max_len", "min_len", "max_extra"), False)
     return {"properties": found, "required": needed, "allOf": rules}
 
 
