@@ -153,6 +153,10 @@ def _of_model(task: str, model: ServedModel, needs_name: bool) -> Schema:
     elif "sample" in _searched(task):
         found |= {it: False for it in _searched(task) if it not in _searched(model.verb)}
         found |= {"max_len": {"minimum": own.min_len}, "min_len": {"maximum": own.max_len or _MOST}}
+        if model.verb in _SEQUENCES:  # no answer is longer than the model's positions
+            longest = model.app.config.model.max_len - 1
+            found["min_len"]["maximum"] = min(longest, found["min_len"]["maximum"])
+            found["min_ratio"] = {"maximum": longest}
         rules = _search_rules(model)
         if (task, model.verb) == ("explain", "generate"):  # the text has to fit into the context window with its answer
             found |= dict.fromkeys(("max_len", "min_len", "max_extra"), False)
