@@ -9,6 +9,8 @@ from ..config import DataConfig
 from ..errors import DataError, nearest
 from .lines import shown
 
+_WIDEST = 1000  # maximum number of columns
+_CELLS, _FEWEST_ROWS = 20_000, 50  # cells inspected to choose columns, and minimum rows
 _SHOWN = 20  # columns listed in a message
 _EXAMPLES = 2  # cells shown for each column
 _MOSTLY = 0.9  # minimum share of cells that have the type of their column
@@ -101,6 +103,19 @@ class Sample:
         """Format a column as the value of an option."""
         name = self.names[place].strip() if self.header else ""
         return str(place + 1) if not name or "," in name else f'"{name}"' if " " in name else name
+
+
+def rows_to_inspect(name: str, width: int, what: str = "column") -> int:
+    """Return the number of rows to inspect in a table, which is smaller in a wide one.
+
+    Raises:
+        DataError: the table is too wide.
+    """
+    if width > _WIDEST:
+        expected = f"at most {_WIDEST:,}"
+        fix = "keep only those you use"
+        raise DataError(f"{name} has {width:,} {what}s", expected=expected, fix=fix, name=name, value=width)
+    return max(_FEWEST_ROWS, _CELLS // max(width, 1))
 
 
 # --- content of a column

@@ -15,7 +15,7 @@ from typing import Any, Self
 from ..config import DataConfig
 from ..errors import DataError
 from .column_roles import SENTENCES, Roles
-from .columns import Sample, listed
+from .columns import Sample, listed, rows_to_inspect
 from .lines import decode, shown, undecodable
 from .skipped import Report
 from .tables import Pair
@@ -137,6 +137,7 @@ def sample_json(name: str, objects: Sequence[dict[str, Any]], roles: Roles) -> t
     """Return the paths of the usual keys whose values a task can use, and a sample with their dotted names."""
     counts = Counter(path for values in objects for path in _paths(values, roles))
     keys = [path for path, count in counts.items() if count >= _USUAL * len(objects)]
+    objects = objects[: rows_to_inspect(name, len(keys), "key")]
     cells = [[it for values in objects if (it := _cell(values, path, roles))] for path in keys]
     return keys, Sample(name, [".".join(path) for path in keys], cells, header=True, what="key")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..config import SEPARATORS, DataConfig
 from ..errors import DataError
 from .column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, Columns, Roles
-from .columns import Sample, attribution
+from .columns import Sample, attribution, rows_to_inspect
 from .headers import holds_no_sentences, looks_like_header, named_pair
 from .lines import HEAD_LINES, decode, shown, to_utf8, undecodable
 from .rows import NOT_UTF_8, UNCLOSED, Row, rows
@@ -73,6 +73,7 @@ class Table:
         """Yield the pairs, then return the number of lines. Line numbers start at `before` + 1."""
         sources, target = self.columns
         last, quoted = max(*sources, target), self.separator != "\t"
+        listed = self.width if self.header else last + 1  # columns that the report or the description has named
         n_rows = number = ignored = 0
         text = example = ""
         for number, text, cells, reason in _rows(lines, self.separator, self.roles):
@@ -91,9 +92,9 @@ class Table:
                 report.skip(line, why, text)
             else:
                 yield line, source, cells[target]
-                if len(cells) > last + 1:
-                    ignored, example = ignored + 1, example or f"{report.place(line)}: {shown(cells[last + 1])}"
-        self._add_notes(report, before, ignored, last, example)
+                if len(cells) > listed:
+                    ignored, example = ignored + 1, example or f"{report.place(line)}: {shown(cells[listed])}"
+        self._add_notes(report, before, ignored, listed, example)
         report.lines += n_rows - bool(n_rows and self.header)
         return number + text.count("\n")
 
@@ -101,7 +102,7 @@ class Table:
         sources, _ = self.columns
         return cells[sources[0]] if len(sources) == 1 else " ".join(filter(str.strip, (cells[it] for it in sources)))
 
-    def _add_notes(self, report: Report, before: int, ignored: int, last: int, example: str) -> None:
+    def _add_notes(self, report: Report, before: int, ignored: int, listed: int, example: str) -> None:
         if self.doubt:
             report.notes.append(f"{report.place(before + 1)} may be a header: {self.doubt}")
         if self.credits:
@@ -110,9 +111,7 @@ class Table:
                 f"column {column + 1} states the licence, {report.licence}, and the source, {report.source}"
             )
         elif ignored:
-            report.notes.append(
-                f"columns after {last + 1} aren't used: {ignored:,} {report.unit} have them ({example})"
-            )
+            report.notes.append(f"columns after {listed} aren't used: {ignored:,} {report.unit} have them ({example})")
 
     def _too_few(self, cells: Sequence[str], text: str) -> str:
         if len(cells) > 1:
@@ -169,10 +168,11 @@ def sample_table(
     rows = [cells for cells in rows if len(cells) > 1]
     if not rows:
         return None
+    width = Counter(map(len, rows)).most_common(1)[0][0]
+    n_rows = rows_to_inspect(name, width)
     if len(found) == 1:
         _expect_not_header(name, rows[0])
-    width = Counter(map(len, rows)).most_common(1)[0][0]
-    below = [row for row in rows[1:] if len(row) == width] or rows[:1]  # the first may be a header
+    below = [row for row in rows[1:] if len(row) == width][:n_rows] or rows[:1]  # the first may be a header
     each = list(zip(*below))
     names = _names(found[0][2] or (), each)
     return separator, Sample(name, names, each, looks_like_header(names, each, _COLUMN_NAMES))

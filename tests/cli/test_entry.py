@@ -274,3 +274,14 @@ def test_json_has_no_numbers_that_readers_do_not_know_and_ends_lines_only_where_
     text = output.to_json(values)
     assert text == '{"a": [null, [null, 1.5]], "b": "é\\u2028\\u2029\\u0085\\n\\u0000"}'
     assert len(text.splitlines()) == 1
+
+
+def test_control_characters_of_names_are_escaped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "x\x1b[2J"
+    (folder / "b\x9b1m").mkdir(parents=True)
+    (folder / "a.tsv").write_text("en\x1b[1m\tfr\nI am.\tJe suis.\nIt is.\tC'est.\nNo one.\tPersonne.\n")
+    for names in (["a.tsv"], ["."], ["missing"]):
+        paths = [str(folder / name) for name in names]
+        main(["train", *paths, "--task", "translate", "--dry-run"])
+        said = "".join(capfd.readouterr())
+        assert "x\\x1b[2J" in said and not set(said) & {"\x1b", "\x9b"}

@@ -370,3 +370,16 @@ def test_equal_names_are_a_header_if_they_are_usual_ones_above_longer_texts(read
     for first, others in (("taxi", texts), ("text", texts[:8]), ("text", [("one", "un"), ("two", "deux"), *texts])):
         pairs = read(as_csv([(first, first), *others]))
         assert both(pairs)[0] == (first, first) and "no header" in pairs.report.form
+
+
+def test_a_wide_line_is_rejected_before_its_columns_are_inspected(refused) -> None:
+    for mark in ("\t", ",", ";"):
+        error = refused(f"1{mark}" * 100_000)
+        assert error.value == 100_001 and "1,000" in error.expected and error.fix
+
+
+def test_columns_that_a_header_names_are_not_noted_again(read) -> None:
+    rows = "".join(f"It's {n}.\tC'est {n}.\tx\ty{n}\n" for n in range(9))
+    assert read(f"en\tfr\tabout\tid\n{rows}").report.notes == []
+    [note] = read(f"en\tfr\tabout\tid\n{rows}a\tb\tc\td\te\n").report.notes
+    assert note.startswith("columns after 4 aren't used: 1 ")

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...config.messages import say
+from ...config.messages import printable, say
 from ...errors import TrainingError
 from ...folder.atomic import write_file, writing
 from ..data_options import FILES, add_reading_options, read_as_trained
@@ -68,7 +68,7 @@ def _run(options: Options) -> None:
             say(f"{app.path}: {score_labels.what_was_cut(evaluation.cut, app.task.units.sources)}")
     if len(apps) == 1:
         values = evaluations[0].to_dict()
-        print(to_json(values) if options.json else _text(values, evaluations[0]))
+        print(to_json(values) if options.json else printable(_text(values, evaluations[0])))
     else:
         _compare(apps[0].task, options.folders, evaluations, as_json=options.json)
     for app, evaluation in zip(apps, evaluations):
@@ -106,7 +106,8 @@ def _compare(task: "Task", folders: list[str], evaluations: list["Evaluation"], 
         models = [{"model": folder, **it.to_dict()} for folder, it in zip(folders, evaluations)]
         print(to_json({"format_version": 1, "models": models, "significance": comparison.to_dict()}))
     else:
-        print("\n".join([_table(comparison), *score_labels.baseline_lines(evaluations[0].scores.to_dict())]))
+        baseline = score_labels.baseline_lines(evaluations[0].scores.to_dict())
+        print(printable("\n".join([_table(comparison), *baseline])))
 
 
 def _table(comparison: "Comparison") -> str:

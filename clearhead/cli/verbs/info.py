@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ...config import FAMILIES, Config, ModelConfig, preset, settings
-from ...config.messages import say
+from ...config.messages import printable, say
 from ...config.provenance import render_sources
 from ..configure import configure
 from ..folder_summary import render_folder, summarize_folder
@@ -42,7 +42,7 @@ def _run(options: Options) -> None:
     else:
         config, folder = summarize_folder(Path(options.folder), allow_custom_code=options.allow_custom_code)
         _check_files(config.model, Path(options.folder))
-    print(_as_json(config, folder) if options.json else _as_text(config, folder))
+    print(_as_json(config, folder) if options.json else printable(_as_text(config, folder)))
 
 
 def _configured(options: Options) -> Config:

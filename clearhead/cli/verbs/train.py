@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from ...config import PRESETS, Config, settings
-from ...config.messages import say
+from ...config.messages import printable, say
 from ..configure import configure
 from ..data_options import FILES, READING
 from ..models import add_consent
@@ -116,7 +116,7 @@ def _show_data(config: Config) -> None:
     from ...tasks.preview import preview
 
     for paragraph in preview(config):
-        print(paragraph)
+        print(printable(paragraph))
     say("nothing was trained or written; leave out --dry-run to train")
 
 

@@ -16,6 +16,7 @@ MANIFESTS = ("metadata.csv", "metadata.tsv", "metadata.jsonl", "manifest.csv", "
 _LINES = 50  # of a manifest that decide
 _FOLDERS, _OF_FOLDER = 50, 10  # folders that decide, and files of each
 _STRAY = 0.2  # maximum share of audio files among images, or of images among audio files
+_MOST_CELLS = 100  # of a line that decide
 _CELLS = re.compile(rb'[",;\t]')
 
 
@@ -85,7 +86,7 @@ def _of_folder(folder: Path) -> Iterator[Modality | None]:
 def _of_lines(table: Input, *, header: bool = True) -> Iterator[Modality | None]:
     """Yield what a cell of each line names. A first line without such a cell may be a header."""
     for number, line in enumerate(itertools.islice(read_lines(table), _LINES + 1)):
-        cells = (cell.decode("utf-8", "replace").strip() for cell in _CELLS.split(line))
+        cells = (cell.decode("utf-8", "replace").strip() for cell in _CELLS.split(line, _MOST_CELLS))
         kind: Modality | None = next((it for cell in cells if (it := _of_cell(cell))), None)
         if line.strip() and (kind or number or not header):
             yield kind
