@@ -18,6 +18,7 @@ READING = {
     "data.source_column": ["--source-column", "--text"],
     "data.target_column": ["--target-column", "--label"],
     "data.separator": ["--separator"],
+    "data.quoting": [],
     "data.reverse": ["--reverse"],
 }
 

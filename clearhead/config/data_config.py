@@ -33,6 +33,11 @@ class DataConfig:
     separator: str = setting(
         "", "column separator: one character, or tab, comma, semicolon or pipe (default: detected)"
     )
+    quoting: Literal["auto", "csv", "none"] = setting(
+        "auto",
+        "quotes in a table: csv for quotes around cells, as in RFC 4180; none for ordinary characters (default: auto, "
+        "which is csv, except for a TSV without cells that need quotes)",
+    )
     reverse: bool = setting(False, "swap source and target")
     store: str = setting("", "folder that keeps the encoded data for later runs (default: delete it after the run)")
     split: float = setting(

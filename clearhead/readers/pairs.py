@@ -172,7 +172,8 @@ class PairSource:
         (files,), before = self._sides, 0
         forms = _forms(files, self._data, self.roles)
         report.form = str(forms[0]) + (", reversed" if self._data.reverse else "")
-        report.unit = "rows" if forms[0].kind.startswith("CSV") or isinstance(files[0], Rows) else "lines"
+        quoted = isinstance(forms[0], Table) and forms[0].dialect.quoted  # a row may have several lines
+        report.unit = "rows" if quoted or isinstance(files[0], Rows) else "lines"
         report.item = "row" if isinstance(files[0], Rows) else "line"
         for file, form in zip(files, forms):
             if len(files) > 1:
@@ -292,6 +293,8 @@ def _in_one_piece(files: Sequence[Input], forms: list[Table | JsonLines]) -> lis
 
     Raise a DataError if the columns differ and there's no header to identify them.
     """
+    if any(isinstance(form, Table) and form.dialect.quoted for form in forms):  # a file may have no cell with quotes
+        forms = [replace(it, dialect=replace(it.dialect, quoted=True)) if isinstance(it, Table) else it for it in forms]
     first, found = forms[0], forms[:1]
     for file, form in zip(files[1:], forms[1:]):
         if isinstance(first, Table) and isinstance(form, Table) and not form.header and form.columns != first.columns:

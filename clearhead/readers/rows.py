@@ -5,13 +5,15 @@ otherwise, a typo could swallow the rest of the file.
 """
 
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from .lines import decode, undecodable
 
 _MOST_LINES = 1000  # maximum lines of one row
 _MOST_LETTERS = 1 << 20  # maximum characters of one row
+_RARE = 10  # rows with ordinary quotes are this many times rarer in a table with CSV quoting
 _FEW = 3  # fewer lines within quotes may look like rows by chance
 
 # Number of the first line (from 1), text, and cells; None and a reason if the row can't be split.
@@ -19,6 +21,47 @@ Row = tuple[int, str, list[str] | None, str]
 
 _SEPARATOR = re.compile(r'"?sep=.?"?[,;\t|]?\s*')  # a first line that Excel writes and reads
 NOT_UTF_8, UNCLOSED, STRAY = "not UTF-8", "unclosed quote", "text after a closing quote"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How lines are split into cells.
+
+    Args:
+        separator: the character between cells.
+        quoted: True if quotes are special. Otherwise, they're ordinary characters and every line is a row.
+        cuts: maximum number of splits per row; -1 for no limit.
+    """
+
+    separator: str
+    quoted: bool
+    cuts: int = -1
+
+    def rows(self, lines: Iterable[bytes]) -> Iterator[Row]:
+        """Yield the rows of a table."""
+        return rows(lines, self.separator, quoted=self.quoted, cuts=self.cuts)
+
+
+def are_quoted(head: Sequence[bytes], separator: str) -> bool:
+    """Return whether quotes around cells are those of a CSV writer, in the first lines of a TSV.
+
+    A writer puts quotes around cells with separators, line breaks or quotes, which are doubled, or around every cell.
+    In ordinary text, quotes begin or end within a cell.
+    """
+    found = [row for row in rows(head, separator, quoted=True) if row[1]]
+    widths = Counter(len(cells) for _, _, cells, _ in found if cells)
+    width = max(widths, key=lambda it: widths[it], default=0)
+    needed = against = n_full = 0
+    for _, text, cells, _ in found:
+        if '"' not in text:
+            continue
+        around = text.count('"') - 2 * sum(cell.count('"') for cell in cells or ())  # quotes around cells
+        if cells is None or len(cells) != width or around < 2 * sum('"' in cell for cell in cells):
+            against += 1
+            continue
+        needed += any({separator, '"', "\n"} & {*cell} for cell in cells)
+        n_full += around == 2 * width
+    return against * _RARE <= needed if needed else n_full == len(found) >= _FEW
 
 
 def rows(lines: Iterable[bytes], separator: str, *, quoted: bool, cuts: int = -1) -> Iterator[Row]:

@@ -1,7 +1,8 @@
 """TSV and CSV tables of text. Separator, columns and header are detected from the first lines."""
 
+import re
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..config import SEPARATORS, DataConfig
@@ -10,7 +11,7 @@ from .column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, Columns, Ro
 from .columns import Sample, attribution, rows_to_inspect
 from .headers import holds_no_sentences, looks_like_header, named_pair
 from .lines import HEAD_LINES, decode, shown, to_utf8, undecodable
-from .rows import NOT_UTF_8, UNCLOSED, Row, rows
+from .rows import NOT_UTF_8, UNCLOSED, Dialect, Row, are_quoted
 from .skipped import Report
 
 Pair = tuple[int, str, str]  # line (from 1), source, target
@@ -20,14 +21,15 @@ _MARKS = {mark: name for name, mark in SEPARATORS.items()} | {" ": "space"}
 _FEW = 20  # labels needed to tell a label from a column name
 _REGULAR = 0.9  # minimum share of CSV rows with the usual number of columns
 _COLUMN_NAMES = {it for roles in (LABELLED, SUMMARIES) for it in (*roles.source_names, *roles.target_names)}
+_QUOTED = re.compile(r'(?:^|\t)"(?:[^"\t]|"")*""(?:[^"\t]|"")*"(?:\t|$)')  # a cell with quotes around quotes
 _OTHERS = ",;|"  # possible separators besides the tab
 
 
 @dataclass(frozen=True)
 class Table:
-    """Format of a table. In a TSV, quotes are ordinary characters; elsewhere they work as in RFC 4180."""
+    """Format of a table."""
 
-    separator: str
+    dialect: Dialect
     columns: Columns
     width: int  # the usual number of columns
     header: tuple[str, ...] | None = None
@@ -42,6 +44,11 @@ class Table:
         return "TSV" if self.separator == "\t" else f"CSV ({_named(self.separator)})"
 
     @property
+    def separator(self) -> str:
+        """The character between cells."""
+        return self.dialect.separator
+
+    @property
     def names(self) -> tuple[str, ...] | None:
         """The names of the source columns and the target column, if there is a header."""
         sources, target = self.columns
@@ -49,13 +56,14 @@ class Table:
 
     def is_named_in(self, head: Sequence[bytes]) -> bool:
         """Return whether another table, with the first lines `head`, has these names in its first row."""
-        _, _, cells, _ = next(_rows(head, self.separator, self.roles), (0, "", None, ""))
+        _, _, cells, _ = next(self.dialect.rows(head), (0, "", None, ""))
         return set(self.names or ()) <= {cell.strip() for cell in cells or ()}
 
     def __str__(self) -> str:
         places = sorted((*self.columns[0], self.columns[1]))
         header = f"header ({', '.join(self.header[i].strip() for i in places)})" if self.header else ""
-        return f"{self.kind}, {_NAMES.get(self.width, self.width)} columns{self.where}, {header or 'no header'}"
+        quotes = {("\t", True): " with CSV quotes"}.get((self.separator, self.dialect.quoted), "")
+        return f"{self.kind}{quotes}, {_NAMES.get(self.width, self.width)} columns{self.where}, {header or 'no header'}"
 
     def described(self) -> str:
         """Return a description of the used and unused columns."""
@@ -72,11 +80,11 @@ class Table:
     def read(self, lines: Iterable[bytes], report: Report, before: int) -> Generator[Pair, None, int]:
         """Yield the pairs, then return the number of lines. Line numbers start at `before` + 1."""
         sources, target = self.columns
-        last, quoted = max(*sources, target), self.separator != "\t"
+        last = max(*sources, target)
         listed = self.width if self.header else last + 1  # columns that the report or the description has named
-        n_rows = number = ignored = 0
+        n_rows = number = ignored = quoted = 0
         text = example = ""
-        for number, text, cells, reason in _rows(lines, self.separator, self.roles):
+        for number, text, cells, reason in self.dialect.rows(lines):
             n_rows += 1
             line = before + number
             if n_rows == 1 and self.header:
@@ -86,14 +94,19 @@ class Table:
                 report.skip(line, reason, text)
             elif len(cells) <= last:
                 report.skip(line, self._too_few(cells, text), text)
-            elif quoted and len(cells) > self.width:
+            elif self.separator != "\t" and len(cells) > self.width:
                 report.skip(line, f"more than {self.width} columns: is a {_named(self.separator)} not quoted?", text)
             elif why := self.roles.fault(source := self._source(cells), cells[target]):
                 report.skip(line, why, text)
             else:
                 yield line, source, cells[target]
+                quoted += not self.dialect.quoted and '""' in text and _QUOTED.search(text) is not None
                 if len(cells) > listed:
                     ignored, example = ignored + 1, example or f"{report.place(line)}: {shown(cells[listed])}"
+        if quoted:
+            report.notes.append(
+                f"{quoted:,} {report.unit} have cells that look quoted; to read them as in CSV, pass --data.quoting=csv"
+            )
         self._add_notes(report, before, ignored, listed, example)
         report.lines += n_rows - bool(n_rows and self.header)
         return number + text.count("\n")
@@ -142,28 +155,29 @@ def detect_table(
     found = sample_table(name, head, data, roles)
     if found is None:
         raise _no_columns(name, head, rest, data, roles)
-    separator, sample = found
+    dialect, sample = found
     columns, header, where = _chosen(sample, data, roles)
     names, each = sample.names, sample.cells
     doubt = "" if header else _doubt(names, each, columns, roles)
     if data.reverse:
         columns = _reversed(columns)
     credits = next(((i, *it) for i, cells in enumerate(each) if (it := attribution(cells))), None)
-    return Table(separator, columns, len(names), tuple(names) if header else None, where, roles, doubt, credits)
+    return Table(dialect, columns, len(names), tuple(names) if header else None, where, roles, doubt, credits)
 
 
 def sample_table(
     name: str, head: Sequence[bytes], data: DataConfig, roles: Roles = SENTENCES
-) -> tuple[str, Sample] | None:
-    """Return the separator of a table and a sample of its columns, or None if there are no columns.
+) -> tuple[Dialect, Sample] | None:
+    """Return the dialect of a table and a sample of its columns, or None if there are no columns.
 
     Raises:
         DataError: there's only a header.
     """
-    separator = asked_separator(data) or _separator(head, roles)
+    separator = asked_separator(data) or _separator(head, roles, data)
     if separator is None or not any(separator.encode() in line for line in head):
         return None
-    found = whole_rows(head, separator, roles)
+    dialect = _dialect(head, separator, roles, data)
+    found = whole_rows(head, dialect)
     rows = [cells or text.split(separator) for _, text, cells, reason in found if reason in ("", NOT_UTF_8)]
     rows = [cells for cells in rows if len(cells) > 1]
     if not rows:
@@ -175,7 +189,7 @@ def sample_table(
     below = [row for row in rows[1:] if len(row) == width][:n_rows] or rows[:1]  # the first may be a header
     each = list(zip(*below))
     names = _names(found[0][2] or (), each)
-    return separator, Sample(name, names, each, looks_like_header(names, each, _COLUMN_NAMES))
+    return dialect, Sample(name, names, each, looks_like_header(names, each, _COLUMN_NAMES))
 
 
 def _expect_not_header(name: str, row: Sequence[str]) -> None:
@@ -218,10 +232,12 @@ def _reversed(columns: Columns) -> Columns:
     return (target,), sources[0]
 
 
-def _rows(lines: Iterable[bytes], separator: str, roles: Roles) -> Iterator[Row]:
-    """Split lines into rows. If the separator is a space, only the first one separates the label from its text."""
-    once = separator == " " and roles.labels
-    return rows(lines, separator, quoted=separator != "\t" and not once, cuts=1 if once else -1)
+def _dialect(head: Sequence[bytes], separator: str, roles: Roles, data: DataConfig) -> Dialect:
+    """Return how to split lines. If the separator is a space, only the first one separates the label from its text."""
+    if separator == " " and roles.labels:
+        return Dialect(separator, quoted=False, cuts=1)
+    quoted = data.quoting == "csv" if data.quoting != "auto" else separator != "\t" or are_quoted(head, separator)
+    return Dialect(separator, quoted)
 
 
 def _doubt(first: Sequence[str], each: Sequence[Sequence[str]], columns: Columns, roles: Roles) -> str:
@@ -245,16 +261,17 @@ def _names(first: Sequence[str], each: Sequence[Sequence[str]]) -> tuple[str, ..
     return tuple("" if name in column and holds_no_sentences(column) else name for name, column in named)
 
 
-def _separator(head: Sequence[bytes], roles: Roles) -> str | None:
+def _separator(head: Sequence[bytes], roles: Roles, data: DataConfig) -> str | None:
     """Return the tab if half of the lines have one, else the character that gives rows the same number of columns.
 
     Lines in fastText's format are split at the first space.
     """
     spoken = [line for line in head if line.strip()]
     tabs = sum(b"\t" in line for line in spoken)
-    if tabs and 2 * tabs >= len(spoken):
+    dialect = Dialect("\t", data.quoting == "csv" or (data.quoting == "auto" and are_quoted(head, "\t")))
+    if tabs and (2 * tabs >= len(spoken) or (dialect.quoted and _regularity(head, dialect) >= _REGULAR)):
         return "\t"
-    share, separator = max((_regularity(head, mark), mark) for mark in _OTHERS)
+    share, separator = max((_regularity(head, Dialect(mark, data.quoting != "none")), mark) for mark in _OTHERS)
     if share >= _REGULAR:
         return separator
     if roles.labels and begin_with_label(head):
@@ -268,16 +285,16 @@ def begin_with_label(head: Sequence[bytes]) -> bool:
     return 2 * sum(line.startswith(FAST_TEXT.encode()) for line in spoken) > len(spoken)
 
 
-def whole_rows(head: Sequence[bytes], separator: str, roles: Roles = SENTENCES) -> list[Row]:
+def whole_rows(head: Sequence[bytes], dialect: Dialect) -> list[Row]:
     """Return the rows of a table's first lines, without a quoted text that continues beyond them."""
-    found = list(_rows(head, separator, roles))
+    found = list(dialect.rows(head))
     begun = (place for place, row in enumerate(found) if row[3] == UNCLOSED and 2 * row[0] > len(head) == HEAD_LINES)
     return found[: next(begun, None)]
 
 
-def _regularity(head: Sequence[bytes], separator: str) -> float:
+def _regularity(head: Sequence[bytes], dialect: Dialect) -> float:
     """Return the share of rows with the usual number of columns; 0 if most separators precede a space, as in text."""
-    sample = [cells for _, text, cells, why in whole_rows(head, separator) if text.strip() and why != NOT_UTF_8]
+    sample = [cells for _, text, cells, why in whole_rows(head, dialect) if text.strip() and why != NOT_UTF_8]
     widths = Counter(len(cells) for cells in sample if cells)
     width, number = max(widths.items(), key=lambda it: (it[1], it[0]), default=(1, 0))
     later = [cell for cells in sample if cells for cell in cells[1:]]

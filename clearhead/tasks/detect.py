@@ -201,8 +201,8 @@ def _of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> Found:
             return _PAIRS  # reading the file as pairs raises an error that suggests --separator
         hint = _first_words(spoken) or _one_column(name, spoken)
         return Found("generate", f"the file is running text, without columns{hint}")
-    separator, sample = found
-    rows = [cells for _, _, cells, _ in whole_rows(head, separator) if cells and len(cells) == len(sample.names)]
+    dialect, sample = found
+    rows = [cells for _, _, cells, _ in whole_rows(head, dialect) if cells and len(cells) == len(sample.names)]
     if len(rows) < 2:
         return _PAIRS
     if 2 * sum(not row[0].strip() for row in rows) > len(rows):

@@ -12,9 +12,10 @@ from clearhead.config import Config, DataConfig
 from clearhead.data.corpus import origin_of
 from clearhead.errors import ConfigError
 from clearhead.readers.headers import looks_like_header
+from clearhead.readers.pairs import read_pairs
 from clearhead.readers.rows import rows
 
-from .conftest import both
+from .conftest import both, written
 
 in_place = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PAIRS = [("I am hungry.", "J'ai faim."), ("Yes, I am.", 'Oui, "moi".'), ("One\ntwo", "Un\ndeux"), ('"', ";|\t")]
@@ -383,3 +384,46 @@ def test_columns_that_a_header_names_are_not_noted_again(read) -> None:
     assert read(f"en\tfr\tabout\tid\n{rows}").report.notes == []
     [note] = read(f"en\tfr\tabout\tid\n{rows}a\tb\tc\td\te\n").report.notes
     assert note.startswith("columns after 4 aren't used: 1 ")
+
+
+def excel(rows: list[tuple[str, ...]], quoting: int = csv.QUOTE_MINIMAL) -> str:
+    text = io.StringIO()
+    csv.writer(text, "excel-tab", quoting=quoting).writerows(rows)
+    return text.getvalue()
+
+
+EXPORT = [(f'He said "{n}"\nand\tleft.', f"Il a dit « {n} ».") for n in range(9)]
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+def test_a_tsv_of_a_spreadsheet_is_unquoted_and_that_is_said(read, quoting: int) -> None:
+    pairs = read(excel(EXPORT, quoting))
+    assert both(pairs) == EXPORT and "TSV with CSV quotes" in pairs.report.form and pairs.report.unit == "rows"
+    long = [(f'"{n}"' + "\nand on" * 9, "b") for n in range(9)]  # tabs on a tenth of the lines
+    assert both(read(excel(long, quoting))) == long
+    assert both(read(excel([("a", "b")] * 3, csv.QUOTE_ALL))) == [("a", "b")] * 3
+
+
+@pytest.mark.parametrize(
+    "line", ['"Yes," he said.\t"Oui", dit-il.', 'a 5" pipe\tun tuyau', '"I am.\tJe suis."', '"so\t"ainsi', "\"\t'"]
+)
+def test_quotes_of_ordinary_text_stay_in_a_tsv(read, line: str) -> None:
+    plain = [("I am.", "Je suis."), ('"No."', '"Non."')] * 5
+    content = "".join("\t".join(it) + "\n" for it in plain)
+    assert both(read(content + line + "\n")) == [*plain, tuple(line.split("\t"))]
+
+
+def test_quoting_can_be_chosen(read) -> None:
+    late = "I am.\tJe suis.\n" * 250 + '"a ""b"""\tc\n'
+    [note] = read(late).report.notes
+    assert note.startswith("1 lines") and "--data.quoting=csv" in note
+    assert both(read(late, quoting="csv"))[-1] == ('a "b"', "c")
+    assert both(read(excel(EXPORT[:1]), quoting="none")) != EXPORT[:1]
+    assert both(read('"a,b"\n', quoting="none")) == [('"a', 'b"')]
+
+
+def test_one_file_of_a_folder_tells_the_quoting_of_all(tmp_path) -> None:
+    (tmp_path / "folder").mkdir()
+    for name, content in (("1", excel([("a", "b")] * 3)), ("2", excel(EXPORT))):
+        written(tmp_path / "folder" / name, content)
+    assert both(read_pairs([tmp_path / "folder"])) == [*[("a", "b")] * 3, *EXPORT]
