@@ -124,10 +124,11 @@ class App:
                 `read_pairs`.
             decode: search settings that override the model's.
         """
-        from .evaluation import Evaluation
+        from .evaluation import Evaluation, seen_in_training
 
         with self._read(data) as read:
             held_out, search = self.task.hold_out(read), self.decode_config(**(ONE | decode))
+            seen = seen_in_training(self.task, self.config, read)
         files = [str(path) for path in read.report.paths]
         unread = tuple(it for it in held_out.too_long if it.reason == UNREADABLE)
         if unread and not held_out.sources:
@@ -136,7 +137,7 @@ class App:
         judged = self.task.evaluate(self.loaded.handle, held_out, replace(search, engine=engine or search.engine))
         counts = (len(held_out.too_long) - len(unread), held_out.cut)
         answer, unread_rows = self.task.units.answer, self._report_of(unread, read.report.width)
-        return Evaluation(judged, files, search, self.weights_digest, *counts, answer, unread_rows, engine)
+        return Evaluation(judged, files, search, self.weights_digest, *counts, answer, unread_rows, seen, engine)
 
     def _engine(self, search: DecodeConfig) -> str | None:
         """Return the name of the engine for a search, or None if the model doesn't decode."""

@@ -1,19 +1,23 @@
 """Result of an evaluation: scores, answers, and everything needed to reproduce them."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..config import DecodeConfig
-from ..errors import ModelError
+from ..config import Config, DecodeConfig
+from ..data.corpus import Corpus
+from ..errors import DataError, ModelError
 from ..folder.manifest import parse_json_object, read_bytes
 from ..readers.lines import one_line
 from ..readers.lines import shown as text_shown
+from ..readers.pairs import Pairs
 from ..scoring import score_labels
-from ..tasks.base import Judged
+from ..tasks.base import Judged, Task
 
+_MOST = 100 << 20  # maximum bytes of training files to look for repeated texts in
 _WIDTH = 400  # maximum number of characters to show of a text in a report
 
 
@@ -39,6 +43,7 @@ class Evaluation:
         cut: number of sources truncated because they're too long for the model.
         answer: the noun for an answer, such as "translation".
         unread: rows on the files that couldn't be read and aren't scored.
+        seen: a note if the data repeats the training data.
         engine: the decoding engine that was used, or None if the model doesn't decode.
     """
 
@@ -50,6 +55,7 @@ class Evaluation:
     cut: int
     answer: str = "translation"
     unread: str = ""
+    seen: str = ""
     engine: str | None = None
 
     @property
@@ -101,7 +107,7 @@ class Evaluation:
             *score_labels.baseline_lines(values),
             *([score_labels.what_was_cut(self.cut, score_labels.count(values)[0])] if self.cut else []),
         ]
-        rows += [self.unread] if self.unread else []
+        rows += [note for note in (self.unread, self.seen) if note]
         rows += ["", self.judged.details] if self.judged.details else []
         name, _ = self._singly
         label = score_labels.LABELS[name]
@@ -137,3 +143,33 @@ class Evaluation:
             "cut": self.cut,
             "examples": [self._line(place) for place in range(min(examples, len(self.answers)))],
         }
+
+
+def seen_in_training(task: Task, config: Config, read: Any) -> str:
+    """Return a note if data are the training data, or repeat texts of it, else "".
+
+    The training data is recognised by its digest. Single texts are looked for if its files are still where they were.
+    """
+    data, form = config.data, task.form
+    with suppress(DataError, OSError):
+        if data.digest and _are_files(read.report.paths):
+            with form.open(read.report.paths, data) as source:
+                if source.digest() == data.digest:
+                    return "this is the training data, so the scores don't show how the model does on new data"
+        if not data.digest or not isinstance(read, Pairs) or data.modality != "text" or not _are_files(data.train):
+            return ""
+        with form.open(data.train, data) as source:
+            if _size(data.train) > _MOST or source.digest() != data.digest:
+                return ""
+            corpus = form.divide(source, 0.0 if data.valid else data.split, config.train.seed)
+            return corpus.repeats(read, "test") if isinstance(corpus, Corpus) else ""
+    return ""
+
+
+def _are_files(paths: tuple[str, ...]) -> bool:
+    return bool(paths) and all(Path(it).is_file() or Path(it).is_dir() for it in paths)
+
+
+def _size(paths: tuple[str, ...]) -> int:
+    files = (file for it in map(Path, paths) for file in (it.rglob("*") if it.is_dir() else [it]))
+    return sum(file.stat().st_size for file in files if file.is_file())

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 _FOUND_IN_DATA = (
     *("model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes"),
-    *("data.labels", "data.unanswerable"),
+    *("data.labels", "data.unanswerable", "data.digest"),
 )
 _EITHER_OR = (  # pairs of settings that exclude each other, and why
     ("train.steps", "train.epochs", "each follows from the other"),

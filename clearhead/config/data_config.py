@@ -69,6 +69,7 @@ class DataConfig:
         False, "whether some training questions have no answer in their text (default: detected from the data)"
     )
     labels: tuple[str, ...] = setting((), "all labels of the training data (default: detected from the data)")
+    digest: str = setting("", "SHA-256 of the training data (recorded by training)")
     name: str = setting("", "name of the data set, for the model card")
     source: str = setting("", "origin of the data, for the model card")
     licence: str = setting("", "licence of the data, for the model card")

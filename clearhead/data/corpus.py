@@ -13,7 +13,7 @@ from ..config import Config
 from ..errors import DataError
 from ..readers.lines import shown
 from ..readers.pairs import Pair, Pairs, PairSource
-from .split import Split, split
+from .split import Split, n_repeated, split
 
 _CHUNK, _LETTERS = 16_384, 1 << 22  # maximum number of pairs in memory, and of their characters
 _SHOWN = 3  # groups of labels listed in a note
@@ -69,6 +69,12 @@ class Corpus:
     def texts(self, most: int = _LEARN) -> tuple["Texts", "Texts | tuple[()]"]:
         """Return the sources and targets that tokenizers learn from: all pairs, or `most` evenly spaced ones."""
         return Texts(self, 1, most), Texts(self, 2, most)
+
+    def repeats(self, data: Pairs, what: str) -> str:
+        """Return a note on the sources of other data that are also training sources, or ""."""
+        count, plural = n_repeated(data.sources, (text for _, text, _ in self)), self.source.roles.plural[0]
+        note = f"{count:,} of {len(data):,} {what} {plural} are also in the training data"
+        return f"{note}, so their scores don't show how it does on new ones" if count else ""
 
     def _read(self, *, held: bool) -> Iterator[Pair]:
         """Yield the held-out pairs, or the others. Raise a DataError if the data has changed."""

@@ -62,6 +62,14 @@ def split(
     return Split(held, note)
 
 
+def n_repeated(texts: Iterable[str], training: Iterable[str]) -> int:
+    """Return how many of the texts are also in the training data, apart from case, whitespace and punctuation."""
+    keys = [spelling(text) for text in texts]
+    wanted = set(keys)
+    seen = {key for text in training if (key := spelling(text)) in wanted}
+    return sum(key in seen for key in keys)
+
+
 def spelling(text: str) -> str:
     """Return a key that's equal for texts that differ only in case, whitespace or punctuation."""
     folded = text.casefold()

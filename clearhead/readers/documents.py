@@ -106,7 +106,7 @@ class Documents:
 
     def expect_digest(self, digest: str) -> None:
         """Raise a DataError if the files have changed since `digest` was computed."""
-        expect_digest([self._files], digest, self.report.paths)
+        expect_digest(self.digest(), digest, self.report.paths)
 
     def __iter__(self) -> Iterator[Piece]:
         report, skipped, forms = Report(self.report.paths), [*self._broken], set()

@@ -219,9 +219,9 @@ def bytes_digest(files: Iterable[Sequence[Input]]) -> str:
     return whole.hexdigest()
 
 
-def expect_digest(files: Iterable[Sequence[Input]], digest: str, paths: Iterable[str]) -> None:
+def expect_digest(now: str, digest: str, paths: Iterable[str]) -> None:
     """Raise a DataError, with the names in `paths`, if the files have changed since `digest` was computed."""
-    if bytes_digest(files) != digest:
+    if now != digest:
         name = " and ".join(paths)
         raise DataError(f"{name} changed while being read", fix="run the command again", name=name)
 

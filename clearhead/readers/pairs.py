@@ -4,6 +4,7 @@ The format is detected from the content. Lines that can't be used are counted an
 reason. No line is truncated, shifted or silently dropped.
 """
 
+import hashlib
 import itertools
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +20,8 @@ from .column_roles import SENTENCES, Roles
 from .files import STDIN, Input, bytes_digest, expect_digest, inputs
 from .in_memory import SOURCE, TARGET, Rows, as_paths
 from .json_lines import JsonLines, detect_json_lines
-from .lines import HEAD_LINES, controls_note, count_controls, read_lines, to_utf8
+from .lines import HEAD_LINES, controls_note, count_controls, decode, read_lines, read_whole, to_utf8
+from .media.class_folders import Listed, class_folder_of, class_folders
 from .skipped import Report, Skipped
 from .tables import Pair, Table, detect_table
 
@@ -105,7 +107,10 @@ class PairSource:
             )
         self.report = Report(names)
         self._data, self.roles, self._most = _settings(paths, data), roles, _KEPT if kept is None else kept
-        self._sides = [inputs(path) for path in paths]
+        folder = class_folder_of(paths) if roles.labels else None
+        self._folders = class_folders(folder, roles, "text", "a folder of texts for each label") if folder else None
+        rows = self._folders.rows if self._folders else ()
+        self._sides = [[Input(name) for _, name, _ in rows]] if rows else [inputs(path) for path in paths]
         self._pairs: list[Pair] | None = None
 
     def __enter__(self) -> Self:
@@ -122,7 +127,7 @@ class PairSource:
     @property
     def has_columns(self) -> bool:
         """True if the pairs come from a table, whose columns can be chosen."""
-        return not self.is_aligned
+        return not self.is_aligned and self._folders is None
 
     def close(self) -> None:
         """Delete the copies of streams, and the pairs kept in memory."""
@@ -131,12 +136,16 @@ class PairSource:
             each.close()
 
     def digest(self) -> str:
-        """Return the SHA-256 of the bytes of all files."""
-        return bytes_digest(self._sides)
+        """Return the SHA-256 of the bytes of all files, and of the labels that folders give them."""
+        digest = bytes_digest(self._sides)
+        if self._folders is None:
+            return digest
+        labels = "\0".join([digest, *(label for _, _, label in self._folders.rows)])
+        return hashlib.sha256(labels.encode("utf-8", "surrogateescape")).hexdigest()
 
     def expect_digest(self, digest: str) -> None:
         """Raise a DataError if the files have changed since `digest` was computed."""
-        expect_digest(self._sides, digest, self.report.paths)
+        expect_digest(self.digest(), digest, self.report.paths)
 
     def __iter__(self) -> Iterator[Pair]:
         if self._pairs is not None:
@@ -145,7 +154,7 @@ class PairSource:
         report = Report(self.report.paths)
         kept: list[Pair] | None = []
         letters = last = n_controls = 0
-        for pair in self._aligned(report) if self.is_aligned else self._tables(report):
+        for pair in self._rows(report):
             report.used += pair[0] != last
             last = pair[0]
             n_controls += count_controls(pair[1]) or count_controls(pair[2])
@@ -166,6 +175,27 @@ class PairSource:
                 value=report.skipped,
             )
         self.report, self._pairs = report, kept
+
+    def _rows(self, report: Report) -> Iterator[Pair]:
+        if self._folders is not None:
+            return self._labelled(self._folders, report)
+        return self._aligned(report) if self.is_aligned else self._tables(report)
+
+    def _labelled(self, listed: Listed, report: Report) -> Iterator[Pair]:
+        """Yield the text of each file, with the name of its folder as the label."""
+        of = listed.report
+        report.form, report.unit, report.item, report.lines = of.form, of.unit, of.item, of.lines
+        report.notes, report.skipped, report.examples = [*of.notes], {**of.skipped}, [*of.examples]
+        for number, name, label in listed.rows:
+            try:
+                text = decode(read_whole(Input(name)))
+            except DataError:  # it's empty or binary
+                report.skip(number, "not a text file", name)
+                continue
+            if reason := "not UTF-8" if text is None else self.roles.fault(text, label):
+                report.skip(number, reason, name)
+            else:
+                yield number, (text or "").strip(), label
 
     def _tables(self, report: Report) -> Iterator[Pair]:
         """Yield the pairs of one file, or of the files of a folder one after another."""

@@ -16,6 +16,7 @@ from ..readers.headers import named_pair
 from ..readers.in_memory import as_paths
 from ..readers.json_lines import JsonLines, detect_json_lines, read_object, sample_json
 from ..readers.lines import HEAD_LINES, read_lines, shown
+from ..readers.media.class_folders import are_labels, class_folder_of
 from ..readers.media.modality import modality_of
 from ..readers.tables import Table, begin_with_label, detect_table, sample_table, whole_rows
 from .detect_media import media_task
@@ -88,7 +89,7 @@ def with_modality(config: Config) -> Config:
 
 def _columns(paths: Sequence[str | Path | Input], data: DataConfig, verb: str) -> str:
     """Describe the columns that a task uses; "" if the data has none or can't be read yet."""
-    if len(paths) != 1 or is_stream(paths[0]) or verb not in _ROLES:
+    if len(paths) != 1 or is_stream(paths[0]) or verb not in _ROLES or class_folder_of(paths):
         return ""
     try:
         file = tree(paths[0])[0]
@@ -118,6 +119,8 @@ def _detected(paths: Sequence[str | Path | Input], data: DataConfig) -> Found:
     if not any(head):
         return _UNREAD
     if not isinstance(paths[0], Input) and is_folder(Path(paths[0])) and _has_folders(paths[0]):
+        if class_folder_of(paths) and are_labels(Path(paths[0])):
+            return Found("classify", "it's a folder with folders of short texts, as for labels")
         return Found("generate", "it's a folder with folders in it, as running text usually is")
     beginning = b"".join(head)[:_BEGINNING]
     if b'"paragraphs"' in beginning and b'"qas"' in beginning:

@@ -11,6 +11,7 @@ import torch
 
 from ..config import Config, chosen
 from ..config.values import spell
+from ..data.corpus import Corpus
 from ..data.forms import Divided, Source
 from ..data.store import Store, token_digest
 from ..errors import ConfigError, DataError
@@ -18,6 +19,7 @@ from ..folder.checkpoint import RunFolder
 from ..folder.model_folder import TOKENIZER, WORDS, model_files, read_config, read_tokenizer
 from ..readers.files import STDIN
 from ..readers.in_memory import IN_MEMORY
+from ..readers.pairs import Pairs, PairSource
 from ..readers.skipped import UNREADABLE, Report, Skipped
 from ..scoring import score_labels
 from ..tasks.base import Learnable, Scorable, Task
@@ -119,7 +121,7 @@ def prepare(
         read = _read(task_type, source, config, say)
         size, spoken = task_type.form.extent(read.corpus)
         config, model = recipe.choose_model(config, size, spoken)
-        config = config.assign(task_type.from_data(read.corpus, config), "data")
+        config = config.assign({"data.digest": digest, **task_type.from_data(read.corpus, config)}, "data")
         tokenizers = start.tokenizers if start is not None else _train_tokenizers(read.corpus, config, say)
         config, vocabularies = _with_vocabularies(config, tokenizers)
         task = task_type(tokenizers, config)
@@ -280,8 +282,13 @@ def _read(task_type: type[Task], source: Source, config: Config, say: Say) -> _R
         say(message)
     if data.valid or data.test:
         config = config.assign(task_type.from_data(corpus, config), "data")  # small files may lack some labels
-    valid = _file(task_type, data.valid, config, say) or held_out
-    return _Read(corpus, held_out, valid or None, _file(task_type, data.test, config, say), said)
+    valid, test = (_file(task_type, paths, config, say) for paths in (data.valid, data.test))
+    for what, given in (("validation", valid), ("test", test)):
+        if not isinstance(given, Pairs) or not isinstance(corpus, Corpus) or not isinstance(corpus.source, PairSource):
+            continue
+        if note := corpus.repeats(given, what):
+            say(note)
+    return _Read(corpus, held_out, valid or held_out or None, test, said)
 
 
 def _file(task_type: type[Task], paths: Sequence[str], config: Config, say: Say) -> Any | None:

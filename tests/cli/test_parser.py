@@ -7,7 +7,14 @@ from clearhead.config import PRESETS, settings
 
 from .conftest import Run
 
-FROM_DATA = {"model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes", "data.labels", "data.unanswerable"}
+FROM_DATA = {
+    "model.src_vocab_size",
+    "model.tgt_vocab_size",
+    "model.n_classes",
+    "data.labels",
+    "data.unanswerable",
+    "data.digest",
+}
 
 
 def test_the_short_help_of_train_fits_a_screen(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clearhead.data import corpus as corpora
 from clearhead.data.corpus import Corpus
-from clearhead.data.split import split
+from clearhead.data.split import n_repeated, split
 from clearhead.errors import DataError
 from clearhead.readers.pairs import PairSource
 
@@ -173,3 +173,8 @@ def test_data_that_change_while_they_are_read_are_noticed(tmp_path) -> None:
             with pytest.raises(DataError) as caught:
                 list(corpus)
             assert (caught.value.name, caught.value.value) == (str(path), count)
+
+
+def test_texts_that_differ_in_spelling_only_are_repeated() -> None:
+    assert n_repeated(["It is.", "it IS", "new", "it is"], ["IT IS!", "old"]) == 3
+    assert n_repeated([], ["a"]) == n_repeated(["a"], []) == 0

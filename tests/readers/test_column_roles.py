@@ -3,6 +3,7 @@
 import json
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +13,7 @@ from clearhead.config import DataConfig
 from clearhead.errors import ConfigError
 from clearhead.readers.column_roles import LABELLED, SENTENCES, SUMMARIES, Roles
 from clearhead.readers.pairs import Pairs, PairSource, read_pairs, references
+from clearhead.tasks.detect import find_task
 
 from .conftest import both, error_of, written
 
@@ -348,3 +350,43 @@ def test_public_data_sets_are_read_by_looking(
     else:
         longer = [len(source) > len(target) for source, target in both(pairs)]
         assert sum(longer) > 0.95 * len(longer)
+
+
+# --- a folder of texts for each label
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    for number in range(6):
+        for label, text in (("pos", "Good"), ("neg", "Bad")):
+            (tmp_path / "train" / label).mkdir(parents=True, exist_ok=True)
+            (tmp_path / "train" / label / f"{number}.txt").write_text(f"{text} film,\nnumber {number}.\n")
+    return tmp_path / "train"
+
+
+def test_a_folder_of_texts_for_each_label_is_read(reviews: Path) -> None:
+    (reviews / "pos" / "7.txt").write_bytes(b"caf\xe9")
+    (reviews / "pos" / "8.txt").write_bytes(b"")
+    (reviews / "readme.txt").write_text("about")
+    pairs = read_pairs([reviews], DataConfig(), LABELLED)
+    expected = [
+        (f"{text} film,\nnumber {n}.", label) for label, text in (("neg", "Bad"), ("pos", "Good")) for n in range(6)
+    ]
+    assert both(pairs) == expected
+    assert pairs.report.skipped == {"not in the folder of a label": 1, "not UTF-8": 1, "not a text file": 1}
+    assert pairs.report.unit == "files" and pairs.report.lines == 15
+    assert find_task([reviews], DataConfig()).verb == "classify"
+
+
+def test_a_label_is_part_of_the_digest_of_its_texts(reviews: Path) -> None:
+    before = PairSource([reviews], DataConfig(), LABELLED).digest()
+    (reviews / "neg").rename(reviews / "bad")
+    assert PairSource([reviews], DataConfig(), LABELLED).digest() != before
+
+
+def test_folders_of_other_things_are_no_labels(reviews: Path, tmp_path: Path) -> None:
+    assert error_of(read_pairs, [tmp_path], DataConfig(), LABELLED).fix.endswith(f"train {reviews}")  # its parts
+    assert find_task([tmp_path], DataConfig()).verb == "generate"
+    (reviews / "neg" / "0.txt").rename(reviews / "neg" / "0.tsv")
+    assert find_task([reviews], DataConfig()).verb == "generate"
+    assert "contains another folder" in error_of(read_pairs, [reviews], DataConfig(), LABELLED).what

@@ -142,6 +142,22 @@ def test_a_test_file_is_scored_once_after_training(toy, said) -> None:
     assert said[-2].startswith(f"test: BLEU {scores.bleu:.2f}  chrF {scores.chrf:.2f}")
 
 
+def test_data_that_repeats_the_training_data_is_reported(toy, said) -> None:
+    rows = toy.pairs().read_text().splitlines()
+    seen = toy.folder / "seen.tsv"
+    seen.write_text("\n".join([*(row.upper() + "!" for row in rows[:7]), "nine nine\tnine nine"]) + "\n")
+    folder = run(toy, {"data.valid": (str(seen),), "data.test": (str(seen),), "train.steps": 1}, say=said.append)
+    for what in ("validation", "test"):
+        assert any(it.startswith(f"7 of 8 {what} sources are also in the training data") for it in said)
+    app = load(folder, device="cpu")
+    assert app.evaluate([str(seen)]).seen.startswith("7 of 8 test sources are")
+    assert app.evaluate([str(toy.pairs())]).seen.startswith("this is the training data")
+    assert app.evaluate([("nine", "nine")]).seen == ""
+    (toy.folder / "pairs.tsv").rename(toy.folder / "moved.tsv")
+    assert app.evaluate([str(seen)]).seen == ""
+    assert app.evaluate([str(toy.folder / "moved.tsv")]).seen.startswith("this is the training data")
+
+
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_both_precisions_learn(toy, precision: str) -> None:
     folder = run(toy, {"train.precision": precision, "train.steps": 60, "train.eval_every": 60, "train.save_every": 60})

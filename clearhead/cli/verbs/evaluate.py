@@ -64,6 +64,8 @@ def _run(options: Options) -> None:
     for app, evaluation in zip(apps, evaluations):
         if evaluation.unread:
             say(f"{app.path}:\n{evaluation.unread}")
+        if evaluation.seen:
+            say(f"{app.path}: {evaluation.seen}")
         if evaluation.cut:
             say(f"{app.path}: {score_labels.what_was_cut(evaluation.cut, app.task.units.sources)}")
     if len(apps) == 1:

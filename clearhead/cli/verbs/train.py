@@ -50,6 +50,7 @@ _FROM_DATA = (  # training derives these from the data
     "model.n_classes",
     "data.labels",
     "data.unanswerable",
+    "data.digest",
 )
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,10 +10,9 @@ import numpy as np
 
 from ...config import DataConfig
 from ...errors import DataError
-from ...folder.archive import display_name
 from ..column_roles import Roles
 from ..columns import Sample
-from ..files import STDIN, Input, broken_links, tree
+from ..files import STDIN, Input
 from ..in_memory import Rows
 from ..json_lines import read_object
 from ..lines import HEAD_LINES, read_lines
@@ -21,11 +20,9 @@ from ..pairs import Pair, PairSource
 from ..skipped import Report
 from ..tables import sample_table
 from .array_files import is_array_file, item_name, read_array
+from .class_folders import Listed
 from .images import checked_pixels
-from .media_files import PLURAL, modality_by_name
-
-_SHOWN = 5  # names in a note
-_SPLITS = ("train", "training", "valid", "val", "validation", "dev", "test", "testing")
+from .media_files import modality_by_name
 
 
 class Listing(Protocol):
@@ -43,78 +40,6 @@ class Listing(Protocol):
 
     def close(self) -> None:
         """Delete copies of what can be read only once."""
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A list that was made when the data was opened."""
-
-    rows: Sequence[Pair]
-    report: Report
-    folder: Path
-
-    def __iter__(self) -> Iterator[Pair]:
-        return iter(self.rows)
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-# --- a folder for each label
-
-
-def class_folders(folder: Path, roles: Roles, modality: str, expected: str) -> Listed:
-    """List the files below each folder, which is named after their label. Hidden files and folders are ignored.
-
-    Raises:
-        DataError: there are no folders, or they're the parts of a data set.
-    """
-    entries = sorted(it for it in folder.iterdir() if not it.name.startswith("."))
-    labels, plural = [it for it in entries if it.is_dir()], PLURAL[modality]
-    if not labels:
-        name = display_name(folder)
-        what = f"{name} has no folders in it, so its {plural} have no labels"
-        raise DataError(what, expected=expected, name=name)
-    _expect_labels(folder, [it.name for it in labels], expected)
-    report = Report((display_name(folder),), f"{plural} in a folder for each {roles.target}", unit="files", item="file")
-    rows, empty = list[Pair](), list[str]()
-    for label in labels:
-        files = _files(label)
-        rows += [(number, name, label.name) for number, name in enumerate(files, len(rows) + 1)]
-        empty += [] if files else [label.name]
-    if empty:
-        more = f" and {len(empty) - _SHOWN:,} more" if len(empty) > _SHOWN else ""
-        report.notes.append(f"labels without files, which are ignored: {', '.join(empty[:_SHOWN])}{more}")
-    beside = [it for it in entries if not it.is_dir()]
-    for number, file in enumerate(beside, len(rows) + 1):
-        report.skip(number, f"not in the folder of a {roles.target}", str(file))
-    report.lines = len(rows) + len(beside)
-    return Listed(rows, report, folder)
-
-
-def _expect_labels(folder: Path, names: Sequence[str], expected: str) -> None:
-    parts = [name for name in names if name.lower() in _SPLITS]
-    if len(parts) < len(names):
-        return
-    first, *others = sorted(parts, key=lambda name: _SPLITS.index(name.lower()))
-    option = "--test" if others and others[-1].lower().startswith("test") else "--valid"
-    more = f" {option} {folder / others[-1]}" if others else ""
-    raise DataError(
-        f"the folders in {folder} are the parts of a data set, not labels: {', '.join(names)}",
-        expected=expected,
-        fix=f"name the parts: clearhead train {folder / first}{more}",
-        name=str(folder),
-        value=tuple(names),
-    )
-
-
-def _files(label: Path) -> list[str]:
-    """Return all files below a folder, and links to files that don't exist, which are then reported."""
-    links = list(map(str, broken_links(label)))  # raises an error if a folder can't be read
-    try:
-        return [*(str(file.path) for file in tree(label)), *links]
-    except DataError:  # there are no files
-        return links
 
 
 # --- arrays

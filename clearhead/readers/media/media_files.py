@@ -17,7 +17,7 @@ SUFFIXES: Mapping[str, frozenset[str]] = {
     "image": frozenset((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")),
     "audio": frozenset((".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".au", ".caf")),
 }
-PLURAL: Mapping[str, str] = {"image": "images", "audio": "recordings"}
+PLURAL: Mapping[str, str] = {"image": "images", "audio": "recordings", "text": "texts"}
 _BLOCK = 1 << 20
 
 

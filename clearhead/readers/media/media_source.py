@@ -14,7 +14,8 @@ from ..files import STDIN, Input
 from ..in_memory import as_paths
 from ..pairs import Pair
 from ..skipped import Report
-from .listings import Listing, Manifest, arrays, class_folders
+from .class_folders import class_folders
+from .listings import Listing, Manifest, arrays
 from .media_files import PLURAL, content_digest, fault_of, needs_labels
 from .modality import MANIFESTS, manifest_in
 

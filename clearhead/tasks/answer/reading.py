@@ -50,7 +50,7 @@ class QuestionSource:
 
     def expect_digest(self, digest: str) -> None:
         """Raise a DataError if the files have changed since `digest` was computed."""
-        expect_digest([self._files], digest, self.report.paths)
+        expect_digest(self.digest(), digest, self.report.paths)
 
     def read(self) -> QuestionCorpus:
         """Return all questions.

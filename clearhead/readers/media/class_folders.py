@@ -1,0 +1,118 @@
+"""A folder with a folder of files for each label: images, recordings or texts."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from ...errors import DataError
+from ...folder.archive import display_name
+from ..column_roles import Roles
+from ..files import STDIN, Input, broken_links, is_folder, tree
+from ..skipped import Report
+from ..tables import Pair
+from .media_files import PLURAL
+
+_SHOWN = 5  # names in a note
+_SPLITS = ("train", "training", "valid", "val", "validation", "dev", "test", "testing")
+_TABLES = (".tsv", ".csv", ".jsonl", ".json", ".gz", ".xz")  # of data, which isn't a text with a label
+_TEXTS = ("", ".txt", ".text")
+_SEEN = 20  # files of a folder that tell what it holds
+_FEWEST, _SHORT = 5, 20_000  # minimum files in the folder of a label, and maximum average bytes of its texts
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A list that was made when the data was opened."""
+
+    rows: Sequence[Pair]
+    report: Report
+    folder: Path
+
+    def __iter__(self) -> Iterator[Pair]:
+        return iter(self.rows)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def class_folders(folder: Path, roles: Roles, modality: str, expected: str) -> Listed:
+    """List the files below each folder, which is named after their label. Hidden files and folders are ignored.
+
+    Raises:
+        DataError: there are no folders, or they're the parts of a data set.
+    """
+    entries = sorted(it for it in folder.iterdir() if not it.name.startswith("."))
+    labels, plural = [it for it in entries if it.is_dir()], PLURAL[modality]
+    if not labels:
+        name = display_name(folder)
+        what = f"{name} has no folders in it, so its {plural} have no labels"
+        raise DataError(what, expected=expected, name=name)
+    _expect_labels(folder, [it.name for it in labels], expected)
+    report = Report((display_name(folder),), f"{plural} in a folder for each {roles.target}", unit="files", item="file")
+    rows, empty = list[Pair](), list[str]()
+    for label in labels:
+        files = _files(label)
+        rows += [(number, name, label.name) for number, name in enumerate(files, len(rows) + 1)]
+        empty += [] if files else [label.name]
+    if empty:
+        more = f" and {len(empty) - _SHOWN:,} more" if len(empty) > _SHOWN else ""
+        report.notes.append(f"labels without files, which are ignored: {', '.join(empty[:_SHOWN])}{more}")
+    beside = [it for it in entries if not it.is_dir()]
+    for number, file in enumerate(beside, len(rows) + 1):
+        report.skip(number, f"not in the folder of a {roles.target}", str(file))
+    report.lines = len(rows) + len(beside)
+    return Listed(rows, report, folder)
+
+
+def _expect_labels(folder: Path, names: Sequence[str], expected: str) -> None:
+    parts = [name for name in names if name.lower() in _SPLITS]
+    if len(parts) < len(names):
+        return
+    first, *others = sorted(parts, key=lambda name: _SPLITS.index(name.lower()))
+    option = "--test" if others and others[-1].lower().startswith("test") else "--valid"
+    more = f" {option} {folder / others[-1]}" if others else ""
+    raise DataError(
+        f"the folders in {folder} are the parts of a data set, not labels: {', '.join(names)}",
+        expected=expected,
+        fix=f"name the parts: clearhead train {folder / first}{more}",
+        name=str(folder),
+        value=tuple(names),
+    )
+
+
+def _files(label: Path) -> list[str]:
+    """Return all files below a folder, and links to files that don't exist, which are then reported."""
+    links = list(map(str, broken_links(label)))  # raises an error if a folder can't be read
+    try:
+        return [*(str(file.path) for file in tree(label)), *links]
+    except DataError:  # there are no files
+        return links
+
+
+# --- texts
+
+
+def class_folder_of(paths: Sequence[str | Path | Input]) -> Path | None:
+    """Return the folder that has a folder of texts for each label, or None for any other data."""
+    if len(paths) != 1 or isinstance(paths[0], Input) or str(paths[0]) == STDIN or not is_folder(Path(paths[0])):
+        return None
+    folder = Path(paths[0])
+    files = [file for label in _folders(folder) for file in islice(label.rglob("*"), _SEEN) if file.is_file()]
+    return folder if files and not any(file.suffix.lower() in _TABLES for file in files) else None
+
+
+def are_labels(folder: Path) -> bool:
+    """Return whether the folders in a folder look like labels: each has only files, which are short texts."""
+    folders, sizes = _folders(folder), list[int]()
+    for label in folders:
+        inside = list(islice((it for it in label.iterdir() if not it.name.startswith(".")), _SEEN))
+        texts = [it for it in inside if it.is_file() and (it.suffix.lower() in _TEXTS or it.name.isdigit())]
+        if len(texts) < max(_FEWEST, len(inside)):
+            return False
+        sizes += [it.stat().st_size for it in texts]
+    return len(folders) > 1 and sum(sizes) < _SHORT * len(sizes) and not {it.name for it in folders} <= {*_SPLITS}
+
+
+def _folders(folder: Path) -> list[Path]:
+    return [it for it in folder.iterdir() if it.is_dir() and not it.name.startswith(".")]
