@@ -100,8 +100,6 @@ def writing(
             free = shutil.disk_usage(there).free / 2**20
             reason += f" ({free:,.0f} MiB are free)"
             fix = f"make room and {again}; everything saved before is intact"
-        elif error.errno == errno.EFBIG:
-            expected, fix = "files of this size", f"raise the limit (ulimit -f), use another file system, or {instead}"
         elif isinstance(error, FileNotFoundError):
             expected, fix = "a folder that exists", f"create it, or {instead}"
         elif isinstance(error, (FileExistsError, NotADirectoryError)):

@@ -162,9 +162,3 @@ def test_a_missing_folder_is_said(tmp_path: Path) -> None:
     with pytest.raises(TrainingError) as caught, writing(tmp_path / "missing"):
         write_file(tmp_path / "missing" / "file", b"")
     assert caught.value.expected == "a folder that exists" and caught.value.fix.startswith("create it")
-
-
-def test_a_file_beyond_a_limit_is_not_a_matter_of_permissions(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError) as caught, writing(tmp_path):
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-    assert "permission" not in caught.value.expected + caught.value.fix and "ulimit -f" in caught.value.fix

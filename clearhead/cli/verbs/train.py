@@ -28,7 +28,7 @@ _SHORT = {
     "train.watch": ["--watch"],
     "train.threads": ["--threads"],
 }
-_RARE = ("data.separator", "data.texts", "train.watch", "train.threads", "train.memory")
+_RARE = ("data.separator", "data.quoting", "data.texts", "train.watch", "train.threads", "train.memory")
 _HELPS = {
     "train.task": "translate, generate, classify, answer, summarize, transcribe or fill (default: detected)",
     "data.source_column": "source or text column, or several separated by commas (default: detected)",
