@@ -7,6 +7,7 @@ import contextlib
 import errno
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,8 @@ from .parser import UsageError, Verb, parse
 _LAST = ("score", "bench", "explain", "ablate", "verify", "info", "import", "export", "env")
 _NAMES = ("demo", "train", "evaluate", *TASKS, "serve", *_LAST)
 _FILES = {"import": "import_", **{task: f"tasks.{task}" for task in TASKS}}  # not named after the verb alone
+
+_CONTROL = re.compile(r"(?!\x1b\[(?:48;5;\d+|0)m)[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the colours of `explain`
 
 
 class _Verbs(Mapping[str, Verb]):
@@ -179,8 +182,19 @@ class _ClosedOutput(io.TextIOBase):
         raise OSError(errno.EBADF, "it's closed, so the results would be lost", "standard output")
 
 
+class _Terminal(io.TextIOWrapper):
+    """The stdout of a terminal. Escapes control characters of answers and vocabularies, but not tabs and line ends."""
+
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        super().__init__(stream.buffer, "utf-8", "backslashreplace", "\n", line_buffering=True)
+        self._stream = stream  # which would close the buffer if nothing referred to it
+
+    def write(self, text: str) -> int:
+        return super().write(_CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text))
+
+
 def _prepare_streams() -> None:
-    """Use UTF-8 and LF on every system, and replace streams that the caller closed."""
+    """Use UTF-8 and LF on every system, escape control characters on a terminal, and replace closed streams."""
     if sys.stdout is None:
         os.open(os.devnull, os.O_WRONLY)  # occupies the free descriptor, so that no model file gets it
         sys.stdout = _ClosedOutput()
@@ -188,6 +202,8 @@ def _prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+    if type(sys.stdout) is io.TextIOWrapper and sys.stdout.isatty():
+        sys.stdout = _Terminal(sys.stdout)
 
 
 def _drop_output() -> None:

@@ -2,6 +2,7 @@ import errno
 import io
 import os
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -218,6 +219,19 @@ def test_an_error_of_the_system_is_said_in_its_words(run: Run, monkeypatch: pyte
     fail_with(monkeypatch, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     done = run("train", "a.tsv", "--out", "x")
     assert (done.code, done.err) == (1, "error: input or output: No space left on device\n")
+
+
+def test_control_characters_are_escaped_on_a_terminal_only() -> None:
+    pty = pytest.importorskip("pty")
+    said = "é\\x1b[2J\\r\\x9b\\x07\\ta\\x1b[48;5;17m \\x1b[0m"
+    code = f"from clearhead.cli.entry import _prepare_streams as it; it(); it(); print('{said}', end='')"
+    ours, theirs = pty.openpty()
+    subprocess.run([sys.executable, "-c", code], stdout=theirs, check=True)
+    assert os.read(ours, 1000).decode() == "é\\x1b[2J\\r\\x9b\\x07\ta\x1b[48;5;17m \x1b[0m"
+    os.close(ours)
+    os.close(theirs)
+    piped = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout
+    assert piped.decode() == "é\x1b[2J\r\x9b\x07\ta\x1b[48;5;17m \x1b[0m"
 
 
 def broken_stdout() -> io.TextIOWrapper:

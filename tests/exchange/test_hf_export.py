@@ -17,6 +17,7 @@ from clearhead.exchange.targets import export
 from clearhead.model.transformer import build
 from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
 
+from ..apps.test_foreign_tokenizers import save
 from .conftest import shaken, unicode_lines
 
 LINES = unicode_lines(200)
@@ -110,6 +111,26 @@ def test_a_part_without_counterpart_is_named(vocabulary, tmp_path, settings, nam
     with pytest.raises(ModelError, match=f"model.{name}=.* no counterpart in Marian"):
         write(config, ours.state_dict(), vocabulary.to_json(), tmp_path / "hf")
     assert not (tmp_path / "hf").exists()
+
+
+def test_an_export_that_auto_tokenizer_splits_in_its_own_way_says_so(hf, vocabulary, tmp_path, capsys) -> None:
+    parts = {
+        "positions": "rotary",
+        "norm": "rms",
+        "bias": False,
+        "qkv_bias": True,
+        "embedding_scale": 1.0,
+        "tie": "target",
+    }
+    parts |= {"pre_norm": True, "activation": "swiglu", "projection_bias": False}
+    settings = {f"model.{name}": it for name, it in parts.items()}
+    text, size = vocabulary.source.to_json(), vocabulary.source.vocab_size
+    export(
+        clearhead.load(save(tmp_path / "own", "generate", text, size, settings)).loaded, "huggingface", tmp_path / "hf"
+    )
+    assert "PreTrainedTokenizerFast.from_pretrained" in capsys.readouterr().err
+    theirs = hf.PreTrainedTokenizerFast.from_pretrained(tmp_path / "hf")
+    assert theirs(LINES)["input_ids"] == vocabulary.source.encode_batch(LINES)
 
 
 def test_two_vocabularies_have_no_counterpart(vocabulary, tmp_path) -> None:
