@@ -8,6 +8,8 @@ from .rotary_scaling import rotary_scaling
 from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, check_types, require
 
 _MOST = {"d_model": 2**17, "d_ff": 2**20, "n_encoder_layers": 1000, "n_decoder_layers": 1000}
+_FACTORS = {"norm_eps": (1e-30, 1), **dict.fromkeys(("attention_scale", "embedding_scale", "logit_scale"), (1e-6, 1e6))}
+_LARGEST_TABLE = 2**29  # numbers, as in `model.positions`: 4 GiB while they're computed
 _FRONT_SIZES = {
     "image_size": (1, 4096),
     "patch_size": (1, 4096),
@@ -40,9 +42,9 @@ def _check(config: ModelSettings) -> None:
     for name in DROPOUT:
         value = getattr(config, name.removeprefix("model."))
         require(value is None or 0 <= value < 1, name, value, FRACTION)
-    for name in ("norm_eps", "attention_scale", "embedding_scale", "logit_scale"):
-        value = getattr(config, name)
-        require(value is None or 0 < value < math.inf, f"model.{name}", value, "a number above 0")
+    for name, (lowest, highest) in _FACTORS.items():  # beyond these, float32 leaves no difference between tokens
+        value, expected = getattr(config, name), f"a number from {lowest:g} to {highest:g}"
+        require(value is None or lowest <= value <= highest, f"model.{name}", value, expected)
     _check_heads(config)
     _check_positions(config)
     _check_vocabularies(config)
@@ -69,6 +71,10 @@ def _check_positions(config: ModelSettings) -> None:
     even = config.positions != "rotary" or width % 2 == 0
     what, expected = f"doesn't work with heads of odd width {width}", "an even model.d_model / model.n_heads"
     require(even, "model.positions", config.positions, expected, what=what)
+    most, what = _LARGEST_TABLE // config.d_model, f"makes too large a table at model.d_model={config.d_model}"
+    fits = config.max_len <= most or config.positions not in ("sinusoidal", "sinusoidal_halves")
+    fix = "set it to the length of your longest text, or use positions without a table"
+    require(fits, "model.max_len", config.max_len, f"{most:,} or less", what=what, fix=fix)
     require(1 < config.rotary_base < math.inf, "model.rotary_base", config.rotary_base, "a number above 1")
     scaling = rotary_scaling(config.rotary_scaling)
     for name, value, unset in (
