@@ -19,7 +19,7 @@ _FILES = "tokenizer.json, vocab.json and merges.txt, vocab.txt, or a SentencePie
 TOKENIZER, TARGET_TOKENIZER = "tokenizer.json", "target_tokenizer.json"
 _SOURCE, _TARGET = "source.spm", "target.spm"
 _SENTENCEPIECE = ("spiece.model", "tokenizer.model", "sentencepiece.bpe.model")
-SETTINGS = "tokenizer_config.json"
+SETTINGS, _ADDED = "tokenizer_config.json", "added_tokens.json"
 _ROLES = ("bos", "eos", "cls", "sep", "pad", "unk", "mask")
 # Names that a family's own class gives to special tokens, if no file does.
 _BYTE_LEVEL = {"bos": "<s>", "eos": "</s>", "cls": "<s>", "sep": "</s>"}
@@ -52,18 +52,16 @@ def read_tokenizer(folder: Path, model_type: str = "") -> str:
         sides = [_text(path, folder) for path in (whole, target) if path.is_file()]
         return sides[0] if len(sides) == 1 else _two(*sides)
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        return _finished(_byte_level(folder, model_type), folder)
+        return str(_listed(_byte_level(folder, model_type), folder).to_str())
     if (folder / "vocab.txt").is_file():
-        return _finished(_word_piece(folder), folder)
+        return str(_listed(_word_piece(folder), folder).to_str())
     if (folder / _SOURCE).is_file() and (folder / _TARGET).is_file():
-        path = folder / "vocab.json"
-        ids = parse_json_object(path, read_bytes(path))
+        ids = _ids(folder / "vocab.json")
         return _two(*(sentencepiece_models.convert(folder / name, ids) for name in (_SOURCE, _TARGET)))
     for name in _SENTENCEPIECE:
         if (folder / name).is_file():
-            return str(
-                _listed(tokenizers.Tokenizer.from_str(sentencepiece_models.convert(folder / name)), folder).to_str()
-            )
+            found = tokenizers.Tokenizer.from_str(sentencepiece_models.convert(folder / name))
+            return str(_listed(found, folder).to_str())
     raise ModelError(f"{folder} has no tokenizer", expected=_FILES, name="folder", value=folder)
 
 
@@ -92,21 +90,22 @@ def _utf8(path: Path) -> str:
 
 
 def _listed(tokenizer: tokenizers.Tokenizer, folder: Path) -> tokenizers.Tokenizer:
-    """Add the tokens of tokenizer_config.json, with their flags, and mark those as special that a role names.
+    """Add the tokens that other files of a folder list, with their flags, and mark those as special that a role names.
 
     Raises:
         ModelError: a token has another id in the vocabulary than it's listed with.
     """
-    path = folder / SETTINGS
-    settings = _object(path)
+    settings, known = _object(folder / SETTINGS), tokenizer.get_added_tokens_decoder()
+    path, decoder = folder / (SETTINGS if "added_tokens_decoder" in settings else _ADDED), {}
     more = settings.get("extra_special_tokens") or settings.get("additional_special_tokens") or ()
     try:
-        listed = {int(i): AddedToken(**_flags(it)) for i, it in (settings.get("added_tokens_decoder") or {}).items()}
+        if path.name == _ADDED:
+            decoder = {i: {"content": name} for name, i in _object(path).items() if i not in known}
+        listed = {int(i): AddedToken(**_flags(it)) for i, it in settings.get("added_tokens_decoder", decoder).items()}
         more = [_flags(it)["content"] for it in (more.values() if isinstance(more, dict) else more)]
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         what = f"{path} lists tokens in another way than Transformers: {error}"
         raise ModelError(what, fix="download the folder again", name=path.name) from error
-    known = tokenizer.get_added_tokens_decoder()
     tokenizer.add_tokens([it for i, it in sorted(listed.items()) if repr(it) != repr(known.get(i))])
     for i, it in listed.items():
         if tokenizer.token_to_id(it.content) != i:
@@ -195,7 +194,7 @@ def _byte_level(folder: Path, model_type: str) -> tokenizers.Tokenizer:
     qwen2 = kind == "Qwen2Tokenizer" or (kind not in _GPT2_CLASSES and model_type == "qwen2")
     if not qwen2 and kind not in _GPT2_CLASSES and model_type not in _GPT2_FAMILIES:
         what = f"{folder} has no {TOKENIZER}, and {kind or model_type} may split texts in its own way"
-        fix = f"write one: AutoTokenizer.from_pretrained({str(folder)!r}).save_pretrained({str(folder)!r})"
+        fix = f"write it with AutoTokenizer.from_pretrained({str(folder)!r}).save_pretrained(NEW_DIR)"
         raise ModelError(what, expected=TOKENIZER, fix=fix, name=TOKENIZER)
     found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=space, use_regex=not qwen2)
     found.decoder = tokenizers.decoders.ByteLevel()
@@ -252,18 +251,3 @@ def _word_piece(folder: Path) -> tokenizers.Tokenizer:
 def _add_special(tokenizer: tokenizers.Tokenizer, ids: Mapping[str, int], names: Iterable[str]) -> None:
     """Mark tokens of the vocabulary as special."""
     tokenizer.add_special_tokens([name for name in dict.fromkeys(names) if name in ids])
-
-
-def _finished(tokenizer: tokenizers.Tokenizer, folder: Path) -> str:
-    """Return the text of a tokenizer made from older files, with the tokens that were added to it later.
-
-    Raises:
-        ModelError: the added tokens don't continue the vocabulary.
-    """
-    path = folder / "added_tokens.json"
-    for name, i in sorted(_object(path).items(), key=lambda it: it[1]):
-        tokenizer.add_tokens([name])
-        if tokenizer.token_to_id(name) != i:
-            what = f"{path} gives {name!r} the id {i}, but the vocabulary continues with {tokenizer.token_to_id(name)}"
-            raise ModelError(what, expected="the files of one tokenizer", name=path.name, value=i)
-    return str(_listed(tokenizer, folder).to_str())
