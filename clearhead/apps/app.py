@@ -270,9 +270,12 @@ class App:
             check_stored_engine(self.path, self.loaded.stored)
         for name, value in changes.items():
             if reason := self._idle(name, search):
+                what = f"decode.{name}={value} would have no effect: {reason}"
+                if name == "beam" and "sample" in changes:
+                    what = "`decode.beam` can't be combined with `decode.sample`"
                 raise ConfigError(
-                    f"decode.{name}={value} would have no effect: {reason}",
-                    fix=f"leave decode.{name} out",
+                    what,
+                    fix=f"leave `decode.{name}` out",
                     name=f"decode.{name}",
                     value=value,
                 )

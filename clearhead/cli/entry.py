@@ -1,8 +1,9 @@
-"""Entry point of `clearhead VERB ...`. Errors become a message and an exit code.
+"""Entry point of `clearhead COMMAND ...`. Errors become a message and an exit code.
 
 Exit codes: 0 success, 1 failure, 2 usage error, 130 or 143 stopped by a signal. Tracebacks are shown only with --debug.
 """
 
+import argparse
 import contextlib
 import errno
 import io
@@ -20,7 +21,7 @@ from .. import __version__
 from ..config import TASKS
 from ..config.messages import say, say_within_a_handler
 from ..errors import ClearheadError, ConfigError, is_out_of_memory, nearest
-from .parser import UsageError, Verb, parse
+from .parser import UsageError, Verb, parse, parser_of
 
 # Verbs in the order of `clearhead --help`. Each task has a verb of the same name.
 _LAST = ("score", "bench", "explain", "ablate", "verify", "info", "import", "export", "env")
@@ -54,13 +55,13 @@ VERBS: Mapping[str, Verb] = _Verbs()
 _SIGNALS: dict[int, str] = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 _HELP = """\
-usage: clearhead VERB ...
+usage: clearhead COMMAND ...
 
 A Transformer you can see through: train it on your own files, run it fast, and look inside every step.
 
 {verbs}
 
-  clearhead VERB --help   options and examples
+  clearhead COMMAND --help   options and examples
   clearhead --version
 
 Results go to stdout, everything else to stderr.
@@ -126,7 +127,7 @@ def _run(arguments: Sequence[str]) -> int:
         return 2
     near = nearest(name, VERBS)
     raise UsageError(
-        f"there's no verb {name!r}",
+        f"unknown command {name!r}",
         expected=f"one of {', '.join(VERBS)}",
         fix=f"did you mean {near!r}?" if near else "",
         value=name,
@@ -139,11 +140,11 @@ def _explain(error: BaseException, verb: str) -> tuple[int, str]:
         case KeyboardInterrupt():
             return 130, f"stopped by {_SIGNALS[signal.SIGINT]}"
         case ClearheadError() if hasattr(error, "exit_code"):  # a signal stopped training
-            return error.exit_code, str(error)
+            return error.exit_code, _with_options(str(error), verb)
         case UsageError():
-            return 2, f"error: {error}\n  see: clearhead {f'{verb} ' * (verb in VERBS)}--help"
+            return 2, f"error: {_with_options(str(error), verb)}\n  see: clearhead {f'{verb} ' * (verb in VERBS)}--help"
         case ClearheadError():
-            return (2 if isinstance(error, ConfigError) else 1), f"error: {error}"
+            return (2 if isinstance(error, ConfigError) else 1), f"error: {_with_options(str(error), verb)}"
         case _ if is_out_of_memory(error):
             advice = VERBS[verb].less_memory if verb in VERBS else "close other programs"
             return 1, f"error: this machine has run out of memory\n  {advice}"
@@ -155,6 +156,28 @@ def _explain(error: BaseException, verb: str) -> tuple[int, str]:
         case _:
             what = " ".join(str(error).split())
             return 1, f"internal error: {type(error).__name__}: {what}\n  run it again with --debug for a traceback"
+
+
+def _with_options(message: str, verb: str) -> str:
+    """Replace arguments and settings in backticks by the options of a verb: `resume=True` by --resume.
+
+    Errors speak Python, since they are raised there too.
+    """
+    if "`" not in message or verb not in VERBS:
+        return message
+    options: dict[str, argparse.Action] = {}
+    for action in parser_of(VERBS[verb], full=True)._actions:
+        if action.option_strings:
+            options.setdefault(action.dest, action)
+
+    def spelled(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        if name not in options:
+            return found[0]
+        option = options[name].option_strings[0]
+        return option if not value or options[name].nargs == 0 else f"{option} {value}"
+
+    return re.sub(r"`([a-z_.]+)(?:=([^`]*))?`", spelled, message)
 
 
 def _end_at_signals() -> None:

@@ -52,7 +52,7 @@ def check_consent(config: Settings, origin: object, allowed: bool | Collection[s
         if not allowed or part not in allowed:
             raise ModelError(
                 f"{origin} names custom code: {setting}={part!r}",
-                fix="if you trust it, pass --allow-custom-code (in Python: allow_custom_code=True)",
+                fix="if you trust it, pass `allow_custom_code=True`",
                 name=setting,
                 value=part,
             )

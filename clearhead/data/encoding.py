@@ -107,7 +107,7 @@ class PairEncoder:
         except BrokenProcessPool as error:
             raise TrainingError(
                 "a process that tokenizes pairs was killed, perhaps for lack of memory",
-                fix="use fewer processes with a lower --threads",
+                fix="use fewer processes with a lower `train.threads`",
                 name="train.threads",
                 value=processes,
             ) from error

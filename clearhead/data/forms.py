@@ -123,7 +123,7 @@ class PairForm:
     def extent(self, data: Corpus) -> tuple[int, str]:
         """Return the number of pairs. For texts longer than sentences, it's estimated from their characters."""
         if self.roles is SENTENCES:
-            return len(data), f"{len(data):,} pairs"
+            return len(data), f"{len(data):,} pair{'s' * (len(data) != 1)}"
         return as_pairs(data.letters)
 
     def sample(self, data: Pairs, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Pairs, str]:

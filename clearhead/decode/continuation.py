@@ -167,7 +167,7 @@ class TextGenerator:
             raise DataError(
                 f"the prompt contains {what} that aren't in the model's vocabulary: {listed}{more}",
                 expected=f"{what} of its training text",
-                fix="pass --unknown unk (decode.unknown=unk) to read them as <unk>",
+                fix="set `decode.unknown=unk` to read them as <unk>",
                 name="prompt",
                 value=unknown,
             )

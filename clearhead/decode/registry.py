@@ -230,7 +230,7 @@ def _precision_error(decode: DecodeConfig, who: str, expected: str) -> ConfigErr
     return ConfigError(
         f"{who} can't compute in decode.precision={decode.precision!r}",
         expected=expected,
-        fix="leave out --precision, or choose another engine",
+        fix="leave out `decode.precision`, or choose another engine",
         name="decode.precision",
         value=decode.precision,
     )

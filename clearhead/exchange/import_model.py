@@ -37,7 +37,7 @@ def import_model(
     with writing(out):
         check_not_foreign(out)
         if (there := describe_run(out)) and not replace:
-            fix = "choose another one with --out, or replace it with --replace"
+            fix = "choose another one with `out`, or replace it with `replace=True`"
             raise TrainingError(f"{out} contains {there}", expected="a new or empty folder", fix=fix, value=out)
     imported = read(folder, task)
     with writing(out, again="run the command again"):

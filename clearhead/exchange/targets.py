@@ -79,7 +79,7 @@ def check_new(out: Path) -> None:
         raise TrainingError(
             f"{out} {'is a folder' if out.is_dir() else 'exists'}",
             expected="a new file",
-            fix="choose another one with --out",
+            fix="choose another one with `out`",
             name="out",
             value=out,
         )
@@ -93,7 +93,7 @@ def check_empty(out: Path) -> None:
         raise TrainingError(
             f"{out} already has files: {shown}" if out.is_dir() else f"{out} is a file",
             expected="a new or empty folder",
-            fix="choose another one with --out",
+            fix="choose another one with `out`",
             name="out",
             value=out,
         )

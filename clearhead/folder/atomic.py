@@ -81,7 +81,7 @@ def remove_partials(folder: Path) -> None:
 def writing(
     folder: Path,
     *,
-    again: str = "run the command again (to continue training, with --resume)",
+    again: str = "run the command again (to continue training, with `resume=True`)",
     instead: str = "choose another one",
 ) -> Iterator[None]:
     """Turn an OSError while writing to a folder into a TrainingError that says what to do.

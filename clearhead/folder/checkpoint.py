@@ -212,7 +212,7 @@ class RunFolder:
         if (done := self.finished_step) is not None:
             raise TrainingError(
                 f"{self.path} contains a model that finished at step {done}, but no checkpoint to continue from",
-                fix="choose another folder with --out",
+                fix="choose another folder with `out`",
                 value=self.path,
             )
         if self._resume:
@@ -249,7 +249,7 @@ class RunFolder:
         if (run := describe_run(self.path)) and not self._resume:
             raise TrainingError(
                 f"{self.path} already contains {run}",
-                fix="continue it with --resume, or choose another folder with --out",
+                fix="continue it with `resume=True`, or choose another folder with `out`",
                 value=self.path,
             )
         if self._resume and not run:
@@ -302,7 +302,7 @@ class FollowedFolder(RunFolder):
             raise TrainingError(
                 f"{path} has no run on {socket.gethostname()}, but another process has begun one there",
                 expected="a folder that all machines of the run share",
-                fix="choose one with --out",
+                fix="choose one with `out`",
                 value=path,
             )
         self.path, self._say, self._resume, self._about = path, lambda _: None, False, {}

@@ -34,14 +34,14 @@ def describe_run(path: Path) -> str:
 def check_not_foreign(path: Path) -> None:
     """Raise TrainingError if a path is a file, or a folder of files that Clearhead didn't write."""
     if path.exists() and not path.is_dir():
-        raise TrainingError(f"{path} is a file", expected="a folder", fix="choose another one with --out", value=path)
+        raise TrainingError(f"{path} is a file", expected="a folder", fix="choose another one with `out`", value=path)
     names = visible(path)
     if names and not any(_has_format(path / name) for name in (MANIFEST, CONFIG)):
         shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         raise TrainingError(
             f"{path} contains files that don't belong to a run: {shown}",
             expected="a new or empty folder, or the folder of a run",
-            fix="choose another one with --out",
+            fix="choose another one with `out`",
             value=path,
         )
 

@@ -24,7 +24,7 @@ class FolderLock:
         folder: Path,
         *,
         say: Callable[[str], None],
-        advice: str = "wait for it, stop it, or choose another folder with --out",
+        advice: str = "wait for it, stop it, or choose another folder with `out`",
     ) -> None:
         """Take the lock.
 

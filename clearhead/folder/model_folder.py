@@ -4,7 +4,6 @@ config.json  model.safetensors  tokenizer.json  README.md  manifest.json
 """
 
 import json
-import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -182,10 +181,10 @@ def _reading(folder: Path) -> Iterator[None]:
 def _expect_folder(folder: Path) -> None:
     """Raise ModelError unless this is the folder of a model or a run."""
     if not folder.is_dir():
-        what, made = ("is a file", "DIR") if folder.exists() else ("doesn't exist", shlex.quote(str(folder)))
+        what = "is a file" if folder.exists() else "doesn't exist"
         raise ModelError(
             f"{folder} {what}",
-            expected=f"a model folder, such as `clearhead train pairs.tsv --out {made}` writes",
+            expected="a folder that `clearhead train` has written",
             name="folder",
             value=folder,
         )
@@ -209,7 +208,7 @@ def _expect_weights(folder: Path) -> None:
     raise ModelError(
         f"{folder} has no weights yet: {WEIGHTS} is missing",
         expected="a run that has been evaluated at least once",
-        fix="continue it with `clearhead train ... --resume`",
+        fix="continue the training with `resume=True`",
         name=WEIGHTS,
     )
 

@@ -55,7 +55,7 @@ def loss_curve(
             expected="records with 'step' and 'loss', as in metrics.jsonl",
             name="loss",
         )
-    with drawing(path, again="continue with --resume") as figure:
+    with drawing(path, again="continue with `resume=True`") as figure:
         rows = 2 if scored[0] else 1
         figure.set_size_inches(7.2, 3.4 + 1.7 * (rows - 1))
         panels = figure.subplots(rows, 1, sharex=True, squeeze=False, height_ratios=[2, 1][:rows])[:, 0]
@@ -147,7 +147,7 @@ def confusion_matrix(counts: npt.ArrayLike, labels: Sequence[str], path: Path) -
         )
     shares = array / array.sum(1, keepdims=True).clip(min=1)
     cell = min(0.6, 16 / len(labels))  # in inches
-    with drawing(path, layout="compressed", again="continue with --resume") as figure:
+    with drawing(path, layout="compressed", again="continue with `resume=True`") as figure:
         figure.set_size_inches(cell * len(labels) + 2.4, cell * len(labels) + 1.8)
         panel = figure.subplots()
         _cells(panel, shares, cell, 1.0)

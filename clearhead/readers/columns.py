@@ -77,11 +77,14 @@ class Sample:
         titles = self.titles()
         text = ",".join(map(self._option, texts[:2])) or self.what.upper()
         label = self._option(labels[-1]) if labels else self.what.upper()
-        fix = f"choose them, for example: --task classify --text {text} --label {label}"
+        fix = (
+            f"choose them, for example: `train.task=classify` `data.source_column={text}` `data.target_column={label}`"
+        )
         pair = range(2) if len(titles) == 2 else texts
         if len(pair) == 2:
             source, target = map(self._option, pair)
-            fix += f"\n  or, for pairs of texts: --task translate --source-column {source} --target-column {target}"
+            columns = f"`data.source_column={source}` `data.target_column={target}`"
+            fix += f"\n  or, for pairs of texts: `train.task=translate` {columns}"
         return DataError(
             f"{self.file} has {len(titles)} {self.what}s, and {why}\n{self.listing()}",
             expected="unambiguous columns",
@@ -215,15 +218,15 @@ def asked_columns(
 def side_missing(sample: Sample, data: DataConfig) -> DataError:
     """Return the error for a source or target column that isn't set and can't be detected."""
     missing, given, column = ("target", "source", data.source_column)
-    option = "--target-column, or --label"
+    option = "`data.target_column`"
     if not column:
         missing, given, column = ("source", "target", data.target_column)
-        option = "--source-column, or --text"
+        option = "`data.source_column`"
     return DataError(
         f"{sample.file} has {len(sample.names)} {sample.what}s, but only data.{given}_column={column!r} is set\n"
         f"{sample.listing()}",
         expected=f"a {missing} column too",
-        fix=f"add {option}",
+        fix=f"set {option}",
         name=f"data.{missing}_column",
     )
 

@@ -161,7 +161,7 @@ def _is_json_lines(file: Input, key: Sequence[str]) -> bool:
         raise DataError(
             f"{file.name} has JSON objects without a string in {name!r}\n  the first: {shown(undecodable(head[0]))}",
             expected=f"one on each line: {json.dumps({name: '…'}, ensure_ascii=False)}",
-            fix="name the key of the text: --source-column KEY",
+            fix="name the key of the text: `data.source_column=KEY`",
             name=file.name,
             value=name,
         )

@@ -151,7 +151,7 @@ def _no_keys(name: str, names: Sequence[str], number: int, line: bytes, roles: R
         expected=f"names such as {roles.source} and {roles.target}"
         if roles.source_names
         else "two keys, or known names",
-        fix="name the keys: --source-column KEY --target-column KEY",
+        fix="name the keys: `data.source_column=KEY` and `data.target_column=KEY`",
         name=name,
         value=tuple(names),
         line=number,
@@ -179,7 +179,7 @@ def _reject_broken_json(name: str, spoken: Sequence[tuple[int, bytes]], roles: R
             f"{name} looks like JSON Lines, but none of its first lines is a valid object\n"
             f"  line {number}, {read_object(line)[1]}: {shown(undecodable(line))}",
             expected=f'{{"{roles.source}": "…", "{roles.target}": "…"}} on each line, in double quotes',
-            fix="if it's a table, pass --separator",
+            fix="if it's a table, set `data.separator`",
             name=name,
             line=number,
         )

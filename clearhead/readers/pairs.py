@@ -96,7 +96,7 @@ class PairSource:
             raise ConfigError(
                 f"data.reverse=true exchanges the columns, which are {roles.source} and {roles.target}",
                 expected="false",
-                fix="name the columns with --source-column and --target-column",
+                fix="name the columns with `data.source_column` and `data.target_column`",
                 name="data.reverse",
                 value=True,
             )
@@ -312,7 +312,7 @@ def _forms(files: Sequence[Input], data: DataConfig, roles: Roles) -> list[Table
         raise DataError(
             f"{first.name} has the columns {' and '.join(one)}, {second.name} has {' and '.join(other)}",
             expected="the same in all files of a folder",
-            fix="name the columns: --source-column and --target-column",
+            fix="name the columns: `data.source_column` and `data.target_column`",
             name=second.name,
         )
     return _in_one_piece(files, forms)
@@ -333,7 +333,7 @@ def _in_one_piece(files: Sequence[Input], forms: list[Table | JsonLines]) -> lis
                     f"{files[0].name} has its sentences in columns {_numbers(first)}, {file.name} in columns "
                     f"{_numbers(form)}",
                     expected="the same in all files of a folder",
-                    fix="name the columns: --source-column and --target-column",
+                    fix="name the columns: `data.source_column` and `data.target_column`",
                     name=file.name,
                 )
             form = replace(form, columns=first.columns, where=first.where)

@@ -225,7 +225,7 @@ def _reversed(columns: Columns) -> Columns:
         raise DataError(
             "data.reverse=true exchanges source and target, but there are several source columns",
             expected="one source column",
-            fix="leave out --reverse, and swap --source-column and --target-column",
+            fix="leave out `data.reverse`, and swap `data.source_column` and `data.target_column`",
             name="data.reverse",
             value=True,
         )
@@ -327,7 +327,7 @@ def _no_labels(sample: Sample, roles: Roles) -> DataError:
         f"{sample.file}: it isn't clear which of its {len(sample.names)} columns has the {targets}\n{sample.listing()}",
         expected=f"a header with {roles.source} and {roles.target}, or "
         + (f"{targets} that repeat" if roles.labels else "two columns of texts"),
-        fix="name the columns: --source-column N --target-column N",
+        fix="name the columns: `data.source_column=N` and `data.target_column=N`",
         name=sample.file,
         value=tuple(sample.titles()),
     )
@@ -337,10 +337,10 @@ def _hint(head: Sequence[bytes], roles: Roles) -> str:
     """Suggest a separator if some lines have a character that could be one."""
     words = [line.split(b" ", 1)[0] for line in head if b" " in line.strip()]
     if roles.labels and words and 2 * len(set(words)) <= len(words):
-        return f'if the {roles.target} is the first word, pass --separator " "'
+        return f'if the {roles.target} is the first word, set `data.separator=" "`'
     counts = {mark: sum(mark.encode() in line for line in head) for mark in _OTHERS}
     mark = max(counts, key=lambda it: counts[it])
-    return f'if the separator is "{mark}", pass --separator "{mark}"' if counts[mark] else ""
+    return f'if the separator is "{mark}", set `data.separator="{mark}"`' if counts[mark] else ""
 
 
 def _named(separator: str) -> str:

@@ -51,7 +51,7 @@ class Found:
         if not self.why:
             return ""
         named = "--task, --text, --label" if self.modality == "text" else "--task, --source-column, --target-column"
-        options = "" if self.why == _CHOSEN else f"to choose otherwise: {named}"
+        options = "" if self.why == _CHOSEN else f"to override: {named}"
         return "\n  ".join(filter(None, [f"task: {self.verb}, because {self.why}", self.columns, options]))
 
 

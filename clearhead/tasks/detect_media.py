@@ -61,7 +61,7 @@ def _captions(paths: Sequence[str | Path | Input], targets: Sequence[str]) -> Da
     return DataError(
         f"{name} has a different text for almost every image, such as {targets[0]!r:.60}",
         expected="labels that are repeated; there's no task that writes captions",
-        fix="if another column has labels, name it with --label",
+        fix="if another column has labels, name it with `data.target_column`",
         name=name,
         value=len({*targets}),
     )

@@ -61,7 +61,7 @@ def task_of(config: Config) -> type[Task]:
         raise ConfigError(
             f"task {name!r} can't read data.modality={modality!r}",
             expected=" or ".join(task.modalities),
-            fix=f"choose another task: --task {' or '.join(able)}",
+            fix=f"choose another task: `train.task={' or '.join(able)}`",
             name="train.task",
             value=name,
         )

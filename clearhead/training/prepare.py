@@ -264,7 +264,7 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, names: Colle
             raise ConfigError(
                 f"{name}={spell(now)} contradicts the run in {out}, which started with {spell(before)}",
                 expected="the same value",
-                fix="leave the setting out to resume, or start a new run in another --out",
+                fix="leave the setting out to resume, or start a new run in another `out`",
                 name=name,
                 value=now,
             )

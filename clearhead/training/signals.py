@@ -16,7 +16,7 @@ _INTACT = "everything saved so far is intact"
 class StoppedError(TrainingError):
     """A signal stopped training; `--resume` continues it. `exit_code` is 130 for Ctrl-C and 143 for SIGTERM."""
 
-    def __init__(self, what: str, exit_code: int, fix: str = "continue with the same command and --resume") -> None:
+    def __init__(self, what: str, exit_code: int, fix: str = "continue in the same way with `resume=True`") -> None:
         super().__init__(what, fix=fix, value=exit_code)
         self.exit_code = exit_code
 

@@ -51,7 +51,7 @@ class Objective:
                 raise TrainingError(
                     f"{name} changed since the run began",
                     expected="the data that the run began with",
-                    fix="restore the data to resume, or start a new run with another --out",
+                    fix="restore the data to resume, or start a new run with another `out`",
                     name=name,
                     value=value,
                 )
@@ -193,12 +193,12 @@ class Trainer:
         if step and processes.leads and (config.shard == "none" or processes.count == 1):
             self._save()
             saved = f"a checkpoint of step {step:,} is saved"
-        more = f"--train.micro_batches={2 * config.micro_batches}"
+        more = f"`train.micro_batches={2 * config.micro_batches}`"
         if not config.activation_checkpointing:
-            more += " or --train.activation_checkpointing=true"
+            more += " or `train.activation_checkpointing=true`"
         return TrainingError(
             f"step {step + 1:,} needs more memory than this machine has; {saved}",
-            fix=f"continue with --resume and {more}, or start again with --memory, such as 4GB",
+            fix=f"continue with `resume=True` and {more}, or start again with `train.memory=4GB`",
             name="train.micro_batches",
             value=config.micro_batches,
         )

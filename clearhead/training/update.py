@@ -27,7 +27,7 @@ from .optimizers.optimizer import make_optimizer
 if TYPE_CHECKING:
     from .distributed.sharding import Shards
 
-_FIX = "try a lower --train.lr, a longer --train.warmup, or --train.precision=fp32"
+_FIX = "try a lower `train.lr`, a longer `train.warmup`, or `train.precision=fp32`"
 
 
 class Update:

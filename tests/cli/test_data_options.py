@@ -85,7 +85,7 @@ def test_a_table_in_doubt_stops_with_its_columns_and_the_options(
     Path("tickets.csv").write_text(TICKETS, encoding="utf-8")
     done = run("train", "tickets.csv", *dry)
     assert done.code == 1 and not Path("D").exists()
-    assert "--task classify --text subject,body --label queue" in done.err
+    assert "--task classify --source-column subject,body --target-column queue" in done.err
     for column in ("subject", "body", "priority", "queue"):
         assert f"\n    {column} " in done.err
     assert '"low", "high"' in done.err or '"high", "low"' in done.err

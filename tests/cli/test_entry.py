@@ -13,7 +13,7 @@ import torch
 
 import clearhead
 from clearhead.cli import entry, main, output
-from clearhead.errors import TrainingError
+from clearhead.errors import DataError, TrainingError
 
 from .conftest import Run
 
@@ -50,7 +50,7 @@ def test_an_unknown_verb_is_answered_with_the_nearest(run: Run) -> None:
     done = run("translte", "x")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        f"error: there's no verb 'translte'\n  expected: one of {', '.join(VERBS)}\n  did you mean 'translate'?\n"
+        f"error: unknown command 'translte'\n  expected: one of {', '.join(VERBS)}\n  did you mean 'translate'?\n"
         "  see: clearhead --help\n"
     )
 
@@ -196,6 +196,18 @@ def test_a_library_that_cannot_be_imported_is_no_bug(run: Run, monkeypatch: pyte
     assert done.code == 1 and "internal" not in done.err and "memory" in done.err
     fail_with(monkeypatch, ImportError(what, name="clearhead.api"))
     assert "internal" in run("train", "a.tsv", "--out", "x").err or "map segment" in what
+
+
+def test_errors_speak_python_and_the_command_line_speaks_options(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoken = {
+        "continue with `resume=True`": "continue with --resume",
+        "lower `train.lr`, or `train.precision=fp32`": "lower --train.lr, or --train.precision fp32",
+        'set `data.separator=" "`, not `data.reverse=true`': 'set --separator " ", not --reverse',
+        "choose another `out` for `generate`, `no_such=1`": "choose another --out for `generate`, `no_such=1`",
+    }
+    for python, options in spoken.items():
+        fail_with(monkeypatch, DataError("it failed", fix=python))
+        assert run("train", "a.tsv", "--out", "x").err == f"error: it failed\n  {options}\n"
 
 
 def test_a_bug_is_one_line_and_a_way_to_see_more(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_a_part_that_a_folder_names_is_an_error_until_it_is_allowed(tmp_path: Pa
             with pytest.raises(ModelError) as caught:
                 read(folder, allow_custom_code=allowed)
             assert (caught.value.name, caught.value.value) == (setting, "evil:A")
-            assert "--allow-custom-code" in caught.value.fix
+            assert "allow_custom_code=True" in caught.value.fix
         with pytest.raises(ModelError):
             read(folder)
         for allowed in (True, ["evil:A"]):

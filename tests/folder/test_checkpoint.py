@@ -81,7 +81,7 @@ def test_an_occupied_folder_is_refused_without_resume(run: RunFolder) -> None:
     run.close()
     with pytest.raises(TrainingError, match="already contains a model, or a run without a checkpoint") as caught:
         RunFolder.create(run.path)
-    assert caught.value.value == run.path and "--resume" in caught.value.fix
+    assert caught.value.value == run.path and "resume=True" in caught.value.fix
     with reopen(run) as again:
         again.save_checkpoint(40, tensors(40), STATE)
     with pytest.raises(TrainingError, match="a run whose newest checkpoint is from step 40"):
@@ -97,7 +97,7 @@ def test_a_folder_of_other_things_is_refused_and_left_alone(tmp_path: Path, resu
     (tmp_path / "manifest.json").write_text("<xml>")
     with pytest.raises(TrainingError, match=r"a, b, c, config\.json, d and 4 more") as caught:
         RunFolder.create(tmp_path, resume=resume)
-    assert caught.value.value == tmp_path and "--out" in caught.value.fix
+    assert caught.value.value == tmp_path and "`out`" in caught.value.fix
     assert len(list(tmp_path.iterdir())) == 9
 
 
@@ -105,7 +105,7 @@ def test_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(TrainingError, match="is a file") as caught:
         RunFolder.create(tmp_path / "file")
-    assert caught.value.expected == "a folder" and "--out" in caught.value.fix
+    assert caught.value.expected == "a folder" and "`out`" in caught.value.fix
 
 
 def test_a_folder_with_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_what_to_do_is_for_the_caller_to_say(tmp_path: Path) -> None:
     held = FolderLock(tmp_path, say=quiet)
     with pytest.raises(TrainingError) as caught:
         FolderLock(tmp_path, say=quiet)
-    assert "--out" in caught.value.fix
+    assert "`out`" in caught.value.fix
     with pytest.raises(TrainingError) as caught:
         FolderLock(tmp_path, say=quiet, advice="drink tea")
     assert caught.value.fix == "drink tea"

@@ -154,17 +154,16 @@ def test_the_settings_alone_are_read_of_what_is_a_model_folder(tmp_path: Path, f
 
 
 def test_an_absent_folder_is_said_with_the_command_that_makes_one(tmp_path: Path) -> None:
-    for name, shown in (("nowhere", "nowhere`"), ("my model", "my model'`")):
-        with pytest.raises(ModelError, match="doesn't exist") as caught:
-            load_model_folder(tmp_path / name)
-        assert f"{shown} writes" in caught.value.expected
+    with pytest.raises(ModelError, match="doesn't exist") as caught:
+        load_model_folder(tmp_path / "nowhere")
+    assert "clearhead train" in caught.value.expected
 
 
 def test_a_file_is_no_model_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ModelError, match="is a file") as caught:
         load_model_folder(tmp_path / "file")
-    assert "--out DIR" in caught.value.expected
+    assert "clearhead train" in caught.value.expected
 
 
 def test_a_folder_of_other_things_is_no_model_folder(tmp_path: Path) -> None:
@@ -186,7 +185,7 @@ def test_a_run_that_has_not_saved_weights_is_said(tmp_path: Path) -> None:
     save_files(tmp_path, model_files(config=CONFIG.to_dict(), tokenizer="{}"))
     with pytest.raises(ModelError, match="has no weights yet") as caught:
         load_model_folder(tmp_path)
-    assert caught.value.name == "model.safetensors" and "--resume" in caught.value.fix
+    assert caught.value.name == "model.safetensors" and "resume=True" in caught.value.fix
 
 
 def test_a_complete_model_whose_weights_are_gone_is_not_taken_for_a_run_on_its_way(folder: Path) -> None:

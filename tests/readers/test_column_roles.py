@@ -166,7 +166,7 @@ def test_where_nothing_tells_the_labels_that_is_an_error_and_asking_helps(read_a
         '    column 1  "one 1", "one 2"\n'
         '    column 2  "other 1", "other 2"\n'
         "  expected: a header with text and label, or labels that repeat\n"
-        "  name the columns: --source-column N --target-column N"
+        "  name the columns: `data.source_column=N` and `data.target_column=N`"
     )
     assert both(read_as(LABELLED, tsv(rows), source_column="2", target_column="1")) == [row[::-1] for row in rows]
 
@@ -210,9 +210,9 @@ def test_what_is_missing_is_said_in_the_words_of_the_task(read_as, refused_as) -
 
 def test_a_label_that_is_the_first_word_is_parted_by_a_space_if_asked(read_as, refused_as) -> None:
     lines = "".join(f'{label} What is "{n}", or two  spaces?\n' for n, label in enumerate(["NUM:date", "HUM:ind"] * 9))
-    assert '--separator " "' in refused_as(LABELLED, lines).fix
+    assert 'data.separator=" "' in refused_as(LABELLED, lines).fix
     fix = refused_as(LABELLED, lines.encode() + b"NUM:date caf\xe9 in 1900\n").fix
-    assert '--separator " "' in fix and "iconv" in fix
+    assert 'data.separator=" "' in fix and "iconv" in fix
     pairs = read_as(LABELLED, lines, separator=" ")
     assert both(pairs)[:2] == [
         ('What is "0", or two  spaces?', "NUM:date"), ('What is "1", or two  spaces?', "HUM:ind"),
@@ -385,7 +385,7 @@ def test_a_label_is_part_of_the_digest_of_its_texts(reviews: Path) -> None:
 
 
 def test_folders_of_other_things_are_no_labels(reviews: Path, tmp_path: Path) -> None:
-    assert error_of(read_pairs, [tmp_path], DataConfig(), LABELLED).fix.endswith(f"train {reviews}")  # its parts
+    assert error_of(read_pairs, [tmp_path], DataConfig(), LABELLED).fix.endswith(f"`data.train={reviews}`")  # its parts
     assert find_task([tmp_path], DataConfig()).verb == "generate"
     (reviews / "neg" / "0.txt").rename(reviews / "neg" / "0.tsv")
     assert find_task([reviews], DataConfig()).verb == "generate"

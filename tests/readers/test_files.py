@@ -135,7 +135,7 @@ def test_files_without_headers_whose_columns_differ_are_refused(tmp_path: Path) 
     written(tmp_path / "2", "7\te\tf\n8\tg\th\n")
     error = refusal(tmp_path)
     assert error.what == f"{tmp_path}/1 has its sentences in columns 1 and 2, {tmp_path}/2 in columns 2 and 3"
-    assert "--source-column" in error.fix
+    assert "data.source_column" in error.fix
 
 
 def test_natural_order_is_by_the_value_of_numbers(tmp_path: Path) -> None:

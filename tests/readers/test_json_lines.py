@@ -59,7 +59,7 @@ def test_which_keys_are_meant_has_to_be_told_where_nothing_tells(refused, tmp_pa
         '  line 1: "{"a": "1", "b": "2", "c": "3"}"\n'
         "  keys: a, b, c\n"
         "  expected: two keys, or known names\n"
-        "  name the keys: --source-column KEY --target-column KEY"
+        "  name the keys: `data.source_column=KEY` and `data.target_column=KEY`"
     )
     assert refused(lines([{"en": "a"}])).value == ("en",)
     assert refused(lines([{"en": 1, "fr": ["b"]}])).value == ()
@@ -141,7 +141,7 @@ def test_the_line_that_is_shown_has_its_own_number(refused) -> None:
 )
 def test_broken_objects_are_no_table(refused, line: str, tmp_path: Path) -> None:
     error = refused("\n" + "".join(line % i + "\n" for i in range(20)))
-    assert error.line == 2 and line % 0 in error.what and "--separator" in error.fix
+    assert error.line == 2 and line % 0 in error.what and "data.separator" in error.fix
 
 
 def test_a_table_of_texts_that_look_like_json_is_a_table(read) -> None:

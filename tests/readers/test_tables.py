@@ -248,7 +248,7 @@ def test_a_separator_that_is_asked_for_is_used(read, refused) -> None:
 
 
 def test_some_lines_with_a_separator_are_a_hint(refused) -> None:
-    assert '--separator ";"' in refused("a;b\nc\nd\n").fix
+    assert 'data.separator=";"' in refused("a;b\nc\nd\n").fix
     assert refused("a\nc\nd\n").fix == ""
 
 

@@ -25,7 +25,7 @@ def found(*paths: str, **data: object) -> str:
     try:
         return find_task(paths, DataConfig(**data)).verb  # type: ignore[arg-type]
     except DataError as error:
-        assert isinstance(error.value, tuple) and len(error.value) > 1 and "--label" in error.fix
+        assert isinstance(error.value, tuple) and len(error.value) > 1 and "data.target_column" in error.fix
         return "doubt"
 
 
@@ -266,7 +266,7 @@ def test_two_columns_of_which_one_has_no_texts_are_doubtful(
     title, other = (name, "message") if header else ("column 2", "column 1") if swapped else ("column 1", "column 2")
     assert caught.value.what.startswith(f"{file} has 2 columns, and {title} contains {kind}\n")
     assert sorted(caught.value.value) == sorted((title, other))
-    assert "--task classify" in caught.value.fix and "--task translate" in caught.value.fix
+    assert "train.task=classify" in caught.value.fix and "train.task=translate" in caught.value.fix
     assert find_task([file], DataConfig(source_column="1", target_column="2")).verb == "translate"
     assert find_task([file], DataConfig(), task="translate").verb == "translate"
 
@@ -311,7 +311,7 @@ def test_nested_keys_are_named_as_they_are_listed(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         find_task([reviews], DataConfig())
     assert caught.value.value == ("review.text", "review.rating", "user.bio")  # a list isn't a text
-    assert "--text review.text" in caught.value.fix
+    assert "data.source_column=review.text" in caught.value.fix
     pairs = objects(tmp_path / "b.jsonl", lambda n, it: {"translation": {"en": it, "de": f"Satz {n}"}, "about": "x"})
     assert found(pairs, source_column="translation.en", target_column="translation.de") == "translate"
     rows = [json.loads(line) for line in Path(reviews).read_text().splitlines()]

@@ -141,7 +141,11 @@ def test_a_messy_table_is_read_right_or_the_columns_are_listed(name: str, n_rows
     with pytest.raises(DataError) as caught:
         find_task(path, DataConfig())
     error = caught.value
-    assert error.value == tuple(header.split(",")) and said in error.what.splitlines()[0] and "--label" in error.fix
+    assert (
+        error.value == tuple(header.split(","))
+        and said in error.what.splitlines()[0]
+        and "data.target_column" in error.fix
+    )
     assert all(column in error.what for column in header.split(","))
 
 
@@ -151,8 +155,9 @@ def test_six_tickets_stop_too_and_the_options_decide(tmp_path: Path) -> None:
         find_task(path, DataConfig())
     assert str(caught.value).endswith(
         "\n  expected: unambiguous columns"
-        "\n  choose them, for example: --task classify --text subject,body --label queue"
-        "\n  or, for pairs of texts: --task translate --source-column subject --target-column body"
+        "\n  choose them, for example: `train.task=classify` "
+        "`data.source_column=subject,body` `data.target_column=queue`"
+        "\n  or, for pairs of texts: `train.task=translate` `data.source_column=subject` `data.target_column=body`"
     )
     chosen = DataConfig(source_column="subject,body", target_column="queue")
     found = find_task(path, chosen, task="classify")

@@ -126,7 +126,7 @@ def test_another_model_begins_with_the_parts_of_the_one_that_it_goes_on_from(toy
     later = {"train.init_from": str(first), "train.steps": 2}
     with pytest.raises(ModelError) as caught:  # who trains has not named them, nor allowed them
         train(toy.config(later), toy.folder / "second", say=quiet)
-    assert caught.value.name == "model.attention" and "--allow-custom-code" in caught.value.fix
+    assert caught.value.name == "model.attention" and "allow_custom_code=True" in caught.value.fix
     for changes, allowed in ((OWN, False), ({}, True)):
         second = train(
             toy.config(later | changes), toy.folder / f"second-{allowed}", say=quiet, allow_custom_code=allowed

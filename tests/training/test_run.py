@@ -201,7 +201,7 @@ def test_messages_that_nobody_reads_are_said_to_have_stopped_it(toy, monkeypatch
     monkeypatch.setattr("sys.stderr", Gone())
     with pytest.raises(TrainingError) as caught:
         run(toy)
-    assert "--resume" in caught.value.fix
+    assert "resume=True" in caught.value.fix
 
 
 @pytest.mark.parametrize("which", ["on_step", "on_eval"])

@@ -29,7 +29,7 @@ def test_a_signal_ends_the_work_where_it_arrives(number: signal.Signals, code: i
         raise AssertionError("it went on")
     assert stopped.value.exit_code == code
     said = f"stopped by {spoken(number)}: everything saved so far is intact"
-    assert str(stopped.value) == f"{said}\n  continue with the same command and --resume"
+    assert str(stopped.value) == f"{said}\n  continue in the same way with `resume=True`"
     assert isinstance(stopped.value, TrainingError)
 
 

@@ -74,7 +74,7 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
         raise ModelError(
             f"the page would have {size / 1e6:,.0f} MB, which is too large for a browser",
             expected=f"at most {LARGEST / 1e6:,.0f} MB",
-            fix="pass --precision int8" if precision != "int8" else "serve the model with `clearhead serve`",
+            fix="set `precision=int8`" if precision != "int8" else "serve the model with `clearhead serve`",
             name="precision",
             value=precision,
         )

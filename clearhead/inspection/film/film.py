@@ -29,7 +29,7 @@ class Film:
         if not records:
             raise DataError(
                 f"{folder} has no film",
-                expected='a model trained with --watch "a text" and evaluated on held-out data',
+                expected='a model trained with `train.watch="a text"` and evaluated on held-out data',
                 name=str(folder),
             )
         frames = [Frame.read(it, Path(folder) / FILM, number) for number, it in enumerate(records, start=1)]

@@ -55,7 +55,7 @@ class Frame:
             return frame
         raise DataError(
             f"{path}, line {number} is damaged: {wrong}",
-            expected="a frame written by `train --watch`",
+            expected="a frame that training with `train.watch` has written",
             fix="delete the line to see the other frames",
             name=str(path),
             line=number,

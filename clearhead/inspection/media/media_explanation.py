@@ -160,7 +160,7 @@ class MediaExplanation(Explanation):
         return render_timings(self.timings(layer), number)
 
     def render_occlusion(self, *, color: bool = False) -> str:
-        """Render the fall of the score for each hidden part, next to attention and rollout."""
+        """Render the drop in score for each hidden part, next to attention and rollout."""
         return render_occlusion(self.input, self.occlusion, self.tokens["encoder"], color=color)
 
     def to_dict(self, place: str, layer: int, head: int) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def draw_timings(found: MediaExplanation, layer: int | None, path: Path) -> None
 
 
 def draw_occlusion(found: MediaExplanation, path: Path) -> None:
-    """Draw the fall of the score when each part is hidden, next to attention and rollout."""
+    """Draw the drop in score when each part is hidden, next to attention and rollout."""
     it, title = found.occlusion, f'Occlusion for "{readable(found.answer, 40)}"'
     correlations = [f"{name}: rank correlation {value:+.2f}" for name, value in it.correlations.items()]
     names = ["fall of log p if hidden", *correlations]

@@ -115,9 +115,9 @@ def render_timings(timings: Sequence[Timing], layer: int) -> str:
 
 
 def render_occlusion(read: MediaInput, found: Occlusion, names: Sequence[str], *, color: bool = False) -> str:
-    """Render the falls of the score next to attention and rollout, the parts that matter most, and correlations."""
+    """Render the drops in score next to attention and rollout, the parts that matter most, and correlations."""
     maps = [
-        InputMap("fall of the score", spread(found, found.falls.clip(0))),
+        InputMap("drop in score", spread(found, found.falls.clip(0))),
         InputMap("attention", spread(found, found.attention)),
         InputMap("rollout", spread(found, found.rollout)),
     ]

@@ -70,12 +70,12 @@ def _expect_labels(folder: Path, names: Sequence[str], expected: str) -> None:
     if len(parts) < len(names):
         return
     first, *others = sorted(parts, key=lambda name: _SPLITS.index(name.lower()))
-    option = "--test" if others and others[-1].lower().startswith("test") else "--valid"
-    more = f" {option} {folder / others[-1]}" if others else ""
+    part = "test" if others and others[-1].lower().startswith("test") else "valid"
+    more = f" and `data.{part}={folder / others[-1]}`" if others else ""
     raise DataError(
         f"the folders in {folder} are the parts of a data set, not labels: {', '.join(names)}",
         expected=expected,
-        fix=f"name the parts: clearhead train {folder / first}{more}",
+        fix=f"name the parts: `data.train={folder / first}`{more}",
         name=str(folder),
         value=tuple(names),
     )

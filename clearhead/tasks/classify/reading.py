@@ -12,7 +12,9 @@ _MOST = 1000  # maximum number of labels; a column with more has numbers or text
 _REPEATED = 0.9  # maximum labels per text; above this, hardly any label is repeated
 _ENOUGH = 20  # minimum number of texts to apply this limit
 _NAMED = 3  # labels in a message
-_OTHER_COLUMN = "if another column has the labels, use --target-column NAME, and --source-column NAME for the "
+_OTHER_COLUMN = (
+    "if another column has the labels, use `data.target_column=NAME`, and `data.source_column=NAME` for the "
+)
 
 
 def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:

@@ -70,7 +70,7 @@ def _next_token(task: type[Task], extra_texts: Sequence[str]) -> type[Task]:
     if not extra_texts:
         raise ConfigError(
             f"train.warm_start=denoise does nothing for {task.verb!r}, which learns from text anyway",
-            fix="give it more text to learn from first, with --texts, or leave out train.warm_start",
+            fix="give it more text to learn from first, with `data.texts`, or leave out train.warm_start",
             name="train.warm_start",
             value="denoise",
         )

@@ -45,7 +45,7 @@ def embed_sources(
         raise ConfigError(
             "a decoder-only model has no encoder, so it can't embed texts",
             expected="a model for another task than `generate`",
-            fix="train an encoder on the same text with --task fill",
+            fix="train an encoder on the same text with `train.task=fill`",
             name="model.topology",
             value=config.model.topology,
         )

@@ -42,7 +42,7 @@ class Embedding(Task):
         raise ConfigError(
             "task 'embed' can't be trained on its own, since no text says what its embedding should be",
             expected="a task such as fill or classify, whose encoder `clearhead embed` can use",
-            fix="train with --task fill, then: clearhead embed DIR",
+            fix="train with `train.task=fill`, then use it with `embed`",
             name="train.task",
             value=cls.verb,
         )

@@ -93,14 +93,14 @@ def plan(
         raise _too_small(config, max(steps, 0), shape, least)
     epochs = steps * shape.tokens / examples.tokens
     choices = [
-        Choice("train.steps", steps, f"{shape.seconds:.2f} seconds per step (measured); {epochs:.1f} epochs"),
+        Choice("train.steps", steps, f"{shape.seconds:.2f} seconds per step (measured); {_round(epochs)} epochs"),
         Choice("train.warmup", *short_warmup(steps)),
         Choice("train.lr", *fast_rate(config, examples.tokens)),
         Choice("train.schedule", "linear", "falls to zero at the last step"),
         Choice("train.eval_every", max(steps // _EVALUATIONS, 1), f"{_EVALUATIONS} evaluations"),
     ]
     if not config.train.begins_trained:  # a trained model keeps its dropout
-        choices.append(Choice("model.dropout", _dropout(epochs), f"for {epochs:.1f} epochs"))
+        choices.append(Choice("model.dropout", _dropout(epochs), f"for {_round(epochs)} epochs"))
     choices = [choice for choice in choices if config.accepts(choice.name, "budget")]
     config = config.assign({choice.name: choice.value for choice in choices}, "budget")
     if shape.threads is not None:
@@ -165,16 +165,20 @@ def _why(shape: Measured, seconds: float, unit: str) -> str:
 
 
 def _too_small(config: Config, steps: int, shape: Measured, least: float) -> TrainingError:
-    smaller = "" if shape.name in ("", _SHAPES[0]) else ", or choose a smaller --preset"
+    smaller = "" if shape.name in ("", _SHAPES[0]) else ", or choose a smaller `train.preset`"
     made = "1 step" if steps == 1 else f"{steps} steps"
+    left = f"time for {made} of {shape.seconds:.2f} seconds" if steps else "no time to train"
     return TrainingError(
-        f"train.budget={config.train.budget} is too small: reading, scoring and saving leave time for {made} of "
-        f"{shape.seconds:.2f} seconds",
+        f"train.budget={config.train.budget} is too small: reading, scoring and saving leave {left}",
         expected=f"time for {_FEWEST} steps at this machine's current speed: at least {_round_up(least)}",
-        fix=f"set --budget {_round_up(least)} or more{smaller}",
+        fix=f"set `train.budget={_round_up(least)}` or more{smaller}",
         name="train.budget",
         value=config.train.budget,
     )
+
+
+def _round(epochs: float) -> str:
+    return f"{epochs:,.{0 if epochs >= 10 else 1}f}"
 
 
 def _round_up(seconds: float) -> str:

@@ -117,7 +117,7 @@ def _too_little(config: Config, least: float, *, checked: bool) -> ConfigError:
     return ConfigError(
         f"train.memory={config.train.memory} isn't enough to train this model on this data",
         expected=f"at least {enough}{unchecked}",
-        fix=f"set --memory {enough}{more}, or lower train.preset, data.max_len or data.vocab_size",
+        fix=f"set `train.memory={enough}`{more}, or lower train.preset, data.max_len or data.vocab_size",
         name="train.memory",
         value=config.train.memory,
     )

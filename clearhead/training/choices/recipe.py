@@ -70,7 +70,7 @@ def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, 
         n_pairs: number of examples.
         what: a description of the data for the log (default: "1,000 pairs").
     """
-    what = what or f"{n_pairs:,} pairs"
+    what = what or f"{n_pairs:,} pair{'s' * (n_pairs != 1)}"
     choices: list[Choice] = []
     if config.train.preset is None and has_open_shape(config) and not config.train.budget:
         few = 200_000 if config.model.head == "class" else 20_000
@@ -146,7 +146,12 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
             else round(min(max(default_epochs * an_epoch, 1000), 100_000))
         )
         steps = max(steps, 1)
-        choose("steps", steps, f"{steps / an_epoch:,.0f} epochs of {batches_an_epoch:,} batches{_together(train)}")
+        batches = f"{batches_an_epoch:,} batch{'es' * (batches_an_epoch != 1)}"
+        choose(
+            "steps",
+            steps,
+            f"{steps / an_epoch:,.0f} epochs of {batches}{_together(train)}",
+        )
     optimizer = train.optimizer or choose("optimizer", *_optimizer(train))
     if not train.schedule:
         why = f"falls to {train.lr_end or 'zero'} at the last step"

@@ -224,7 +224,7 @@ def joined() -> Iterator[Processes]:
         raise TrainingError(
             f"this process can't connect to the others of its run: {error}",
             expected="the environment variables that torchrun sets",
-            fix="start all processes with torchrun, or with --processes",
+            fix="start all processes with torchrun, or with `clearhead train --processes`",
         ) from error
     group = Group(store, rank, count)
     try:
@@ -239,7 +239,7 @@ def joined() -> Iterator[Processes]:
             raise TrainingError(
                 "another process of this run ended without a message",
                 expected="processes that run to the end",
-                fix="check that no machine ran out of memory, and continue with --resume",
+                fix="check that no machine ran out of memory, and continue with `resume=True`",
             ) from error
         raise
     finally:

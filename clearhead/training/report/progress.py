@@ -129,7 +129,7 @@ class Progress:
         except BrokenPipeError as error:
             raise TrainingError(
                 "training stopped because the pipe that reads its messages was closed",
-                fix="continue with --resume, and send stderr to a file or a terminal",
+                fix="continue with `resume=True`, and send stderr to a file or a terminal",
             ) from error
 
     def _left(self, step: int, now: float) -> str:

@@ -42,7 +42,7 @@ def is_warm_start(config: Config, out: str | Path, options: RunOptions) -> bool:
     if not (options.resume or options.replace) and was_requested(out):
         raise TrainingError(
             f"{out} is occupied: it contains a warm start in progress",
-            fix="continue it with --resume, or choose another folder with --out",
+            fix="continue it with `resume=True`, or choose another folder with `out`",
             name=str(out),
         )
     return False

@@ -40,7 +40,7 @@ def check(config: Config, denoising: type[Task]) -> None:
     if not data.split and not data.valid:
         raise ConfigError(
             "train.warm_start=denoise with data.split=0 leaves nothing to measure its effect on",
-            expected="a share above 0, or validation files (--valid)",
+            expected="a share above 0, or validation files (`data.valid`)",
             name="data.split",
             value=data.split,
         )

@@ -79,7 +79,7 @@ def test_a_model_that_is_too_large_for_a_browser_is_rejected_and_nothing_is_writ
     model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_file, "LARGEST", 1000)
-    for precision, fix in (("fp32", "--precision int8"), ("int8", "clearhead serve")):
+    for precision, fix in (("fp32", "precision=int8"), ("int8", "clearhead serve")):
         with pytest.raises(ModelError) as caught:
             export(load(model_folder, device="cpu").loaded, "page", tmp_path / "page.html", precision=precision)
         assert caught.value.name == "precision" and caught.value.value == precision and fix in caught.value.fix

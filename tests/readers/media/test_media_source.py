@@ -94,7 +94,10 @@ def test_parts_of_a_data_set_are_no_labels(tmp_path: Path, image) -> None:
     for name in ("test/cat/1.png", "train/cat/1.png", "val/cat/1.png"):
         image(name)
     error = fails(tmp_path)
-    assert error.value == ("test", "train", "val") and f"{tmp_path / 'train'} --test {tmp_path / 'test'}" in error.fix
+    assert (
+        error.value == ("test", "train", "val")
+        and f"{tmp_path / 'train'}` and `data.test={tmp_path / 'test'}`" in error.fix
+    )
 
 
 def test_folders_without_labels_or_files(tmp_path: Path, image) -> None:

@@ -269,7 +269,7 @@ def test_too_few_or_too_many_labels_are_refused_with_the_column_that_was_taken(t
     form = "CSV (comma), two columns (text in 1, label in 2), header (text, label)"
     assert error.value.what == f"{tmp_path / 'texts.csv'} has {said} to train on (read as {form})"
     assert (error.value.expected, error.value.value) == ("2 to 1,000 labels", len(labels))
-    assert "--target-column" in error.value.fix and "--source-column" in error.value.fix
+    assert "data.target_column" in error.value.fix and "data.source_column" in error.value.fix
 
 
 def test_labels_of_which_hardly_one_comes_again_are_none(tmp_path) -> None:
@@ -277,7 +277,8 @@ def test_labels_of_which_hardly_one_comes_again_are_none(tmp_path) -> None:
     with pytest.raises(DataError) as error:
         label_settings(found, Config())
     assert (error.value.name, error.value.value) == ("data.labels", 39)
-    assert "39 labels" in error.value.what and "40 texts" in error.value.what and "--target-column" in error.value.fix
+    assert "39 labels" in error.value.what and "40 texts" in error.value.what
+    assert "data.target_column" in error.value.fix
     for name in ("texts", "labels"):
         (tmp_path / name).write_text("".join(f"{name} {n}\n" for n in range(40)))
     aligned = PairSource([tmp_path / "texts", tmp_path / "labels"], roles=LABELLED)

@@ -226,8 +226,8 @@ def test_a_budget_that_is_too_small_is_rejected_with_the_least_that_would_do(
         planned(asked, monkeypatch, changes, scoring)
     error = caught.value
     assert (error.name, error.value) == ("train.budget", f"{asked}s")
-    assert ("smaller --preset" in error.fix) == bool(changes)
-    least = read_duration(error.fix.split()[2])
+    assert ("smaller `train.preset`" in error.fix) == bool(changes)
+    least = read_duration(error.fix.split("=")[1].split("`")[0])
     assert planned(least, monkeypatch, changes, scoring)[0].train.steps >= 50
     assert least > asked
     with pytest.raises(TrainingError):  # and not much less would do
@@ -238,9 +238,9 @@ def test_the_wording_of_the_error_of_a_small_budget(monkeypatch) -> None:
     with pytest.raises(TrainingError) as caught:
         planned(25.0, monkeypatch)
     assert str(caught.value) == (
-        "train.budget=25.0s is too small: reading, scoring and saving leave time for 0 steps of 0.20 seconds\n"
+        "train.budget=25.0s is too small: reading, scoring and saving leave no time to train\n"
         "  expected: time for 50 steps at this machine's current speed: at least 1m15s\n"
-        "  set --budget 1m15s or more"
+        "  set `train.budget=1m15s` or more"
     )
 
 

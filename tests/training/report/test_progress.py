@@ -149,7 +149,7 @@ def test_a_stream_whose_reader_has_gone_ends_training() -> None:
         def write(self, _text: str) -> int:
             raise BrokenPipeError
 
-    with Progress(9, stream=Gone()) as progress, pytest.raises(TrainingError, match="--resume"):
+    with Progress(9, stream=Gone()) as progress, pytest.raises(TrainingError, match="resume=True"):
         progress.update(step=1, epoch=0, loss=1.0, tokens_per_second=1.0)
 
 

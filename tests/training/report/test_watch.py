@@ -124,7 +124,7 @@ def test_the_film_is_shown(toy, capfd: pytest.CaptureFixture[str], tmp_path: Pat
     assert f"{folder} has no film" in capfd.readouterr().err
     with pytest.raises(DataError) as caught:
         Film.of([], Path(folder))
-    assert caught.value.name == folder and "--watch" in caught.value.expected
+    assert caught.value.name == folder and "train.watch" in caught.value.expected
 
 
 def test_a_film_whose_attentions_tell_no_weights_says_so_and_is_there_as_json(toy, monkeypatch, capfd) -> None:

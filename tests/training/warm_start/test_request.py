@@ -53,7 +53,7 @@ def test_a_warm_start_in_progress_is_not_trained_over_and_goes_on_when_told_the_
     for other in ({"train.seed": 8}, PLAIN):
         with pytest.raises(TrainingError) as caught:
             train(warm.settings(other), out, say=quiet)
-        assert str(out) in caught.value.what and "--resume" in str(caught.value)
+        assert str(out) in caught.value.what and "resume=True" in str(caught.value)
     assert sorted(path.name for path in out.iterdir()) == before
     assert outcome(train(warm.settings(), out, resume=True, say=quiet)) == outcome(warm.out)
 
@@ -69,7 +69,7 @@ def test_a_signal_between_two_stages_says_how_to_go_on(warm, toy, outcome, monke
         patch.setattr(stages, "remove_folder", stopped)
         with pytest.raises(StoppedError) as caught:
             train(warm.settings(), out, say=quiet)
-    assert caught.value.exit_code == 130 and "--resume" in caught.value.fix
+    assert caught.value.exit_code == 130 and "resume=True" in caught.value.fix
     assert outcome(train(warm.settings(), out, resume=True, say=quiet)) == outcome(warm.out)
 
 

@@ -138,6 +138,11 @@ def test_a_minimum_length_beyond_the_models_positions_is_rejected(run: Run, mode
     assert (done.code, done.out) == (2, "") and "model.max_len" in done.err
 
 
+def test_a_beam_and_a_sample_are_said_by_their_options(run: Run, model_folder: Path) -> None:
+    done = run("translate", model_folder, "x", "--beam", "3", "--sample")
+    assert done.code == 2 and done.err.startswith("error: --beam can't be combined with --sample\n")
+
+
 def test_translating_without_a_folder_is_a_wrong_use(run: Run) -> None:
     for verb in (["translate"], ["evaluate", "--data", "x"]):
         done = run(*verb)
