@@ -1,11 +1,13 @@
+import shutil
 from pathlib import Path
 
 import pytest
 import tokenizers
 
 from clearhead.api import load
-from clearhead.errors import ConfigError, TrainingError
-from clearhead.exchange.targets import export
+from clearhead.errors import ConfigError, ModelError, TrainingError
+from clearhead.exchange.targets import TARGETS, export
+from clearhead.folder.model_folder import load_model_folder, model_files, save_files
 
 from ..conftest import make_encoder_folder
 
@@ -28,6 +30,20 @@ def test_a_file_or_a_folder_with_files_isn_t_written_to(model_folder: Path, tmp_
             export(load(model_folder, device="cpu").loaded, "onnx", out)
         assert (caught.value.name, caught.value.value) == ("out", out)
     assert file.read_text() == "mine" and list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_weights_that_no_model_computes_with_are_named_and_nothing_is_written(
+    model_folder: Path, tmp_path: Path, target: str
+) -> None:
+    pytest.importorskip({"onnx": "onnxscript", "ct2": "ctranslate2"}.get(target, "torch"))
+    folder, name = shutil.copytree(model_folder, tmp_path / "model"), "decoder.blocks.0.attention.out.bias"
+    weights = load_model_folder(folder).weights
+    for value in (weights[name].int(), weights[name] / 0):
+        save_files(folder, model_files(weights={**weights, name: value}))
+        with pytest.raises(ModelError) as caught:
+            export(load(folder, device="cpu").loaded, target, tmp_path / "out")
+        assert caught.value.name == name and not (tmp_path / "out").exists()
 
 
 def test_ctranslate2_runs_an_exported_model_on_the_tokens_of_its_tokenizer_files(

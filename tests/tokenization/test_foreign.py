@@ -8,7 +8,7 @@ import pytest
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from clearhead.config import SpecialTokens
+from clearhead.config import ModelConfig, SpecialTokens
 from clearhead.errors import ConfigError, DataError, ModelError
 from clearhead.tokenization.detokenize import StreamingDetokenizer
 from clearhead.tokenization.foreign import ForeignTokenizer
@@ -215,6 +215,14 @@ def test_flags_of_added_tokens_hold() -> None:
     found = Tokenizer.from_json(made.to_str(), special, origin="x.json")
     assert found.with_specials().encode(text) == made.encode(text).ids
     assert found.encode(text.replace("<S>", "")) == made.encode(text.replace("<S>", "")).ids
+
+
+def test_special_tokens_beyond_the_vocabulary_are_an_error() -> None:
+    made = tokenizers.Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
+    model = ModelConfig(src_vocab_size=2, tgt_vocab_size=2, bos_id=0, mask_id=None, unk_id=1)
+    with pytest.raises(ModelError) as caught:
+        Tokenizers.for_model(made.to_str(), model, origin="tokenizer.json")  # eos_id is 2
+    assert (caught.value.name, caught.value.value) == ("model.src_vocab_size", 2)
 
 
 @every

@@ -193,6 +193,25 @@ def test_weights_of_nan_are_reported() -> None:
     assert "token 1" in caught.value.what and caught.value.name == "probabilities"
 
 
+@pytest.mark.parametrize("token", [V, 2**62, -1])
+def test_a_token_beyond_the_vocabulary_is_rejected_before_anything_is_read(token: int) -> None:
+    net, config = model("encoder-decoder")
+    loops, rules, start = engine("loops", net, config), Rules(eos=2), np.ones(1, np.int64)
+    for sources, prefix, eos in (([[token]], (), 2), ([[5]], (token,), 2), ([[5]], (), token)):
+        with pytest.raises(ModelError) as caught:
+            loops.search(Batch(sources, start, [Request(max_steps=3, prefix=prefix)], ()), replace(rules, eos=eos))
+        assert (caught.value.name, caught.value.value) == ("tokens", token)
+    with pytest.raises(ModelError), loops.prefill([[token]], 3):
+        pass
+
+
+def test_weights_of_another_configuration_are_rejected_before_anything_is_compiled() -> None:
+    net, config = model("encoder-decoder")
+    with pytest.raises(ModelError) as caught:
+        engine("loops", net, replace(config, n_kv_heads=1))
+    assert caught.value.name == "encoder.blocks.0.attention.qkv.weight"
+
+
 @pytest.mark.parametrize("settings", [{"copy": True}, {"attention": "mine:Attention"}, {"norm": "mine:Norm"}], ids=str)
 def test_a_model_that_the_loops_lack_is_rejected_by_its_setting(settings: dict[str, Any]) -> None:
     config = replace(ModelConfig(src_vocab_size=V, tgt_vocab_size=V), **settings)
