@@ -28,7 +28,7 @@ def write_file(path: Path, data: bytes) -> None:
             file.write(data)
         return
     path = Path(os.path.realpath(path))
-    partial = _partial(path)
+    partial = partial_path(path)
     with _discarding_on_error(partial):
         _write_synced(partial, data)
         partial.replace(path)
@@ -37,13 +37,18 @@ def write_file(path: Path, data: bytes) -> None:
 
 def write_files(folder: Path, files: Mapping[str, bytes], *, before_moving: tuple[str, bytes]) -> None:
     """Write `files` under temporary names, write the file `before_moving`, then rename `files` into place."""
-    with _discarding_on_error(*(_partial(folder / name) for name in files)):
+    with _discarding_on_error(*(partial_path(folder / name) for name in files)):
         for name, data in files.items():
-            _write_synced(_partial(folder / name), data)
+            _write_synced(partial_path(folder / name), data)
         write_file(folder / before_moving[0], before_moving[1])
-        for name in files:
-            _partial(folder / name).replace(folder / name)
-        _sync_folder(folder)
+        move_into_place(folder, files)
+
+
+def move_into_place(folder: Path, names: Iterable[str]) -> None:
+    """Rename files that were written under temporary names."""
+    for name in names:
+        partial_path(folder / name).replace(folder / name)
+    _sync_folder(folder)
 
 
 def write_folder(target: Path, files: Iterable[tuple[str, Content]]) -> None:
@@ -51,7 +56,7 @@ def write_folder(target: Path, files: Iterable[tuple[str, Content]]) -> None:
 
     `files` can be a generator, so that only one file at a time is in memory, and a function can write a large one.
     """
-    partial = _partial(target)
+    partial = partial_path(target)
     shutil.rmtree(partial, ignore_errors=True)
     with _discarding_on_error(partial):
         partial.mkdir(parents=True)
@@ -132,7 +137,8 @@ def _discard(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _partial(path: Path) -> Path:
+def partial_path(path: Path) -> Path:
+    """Return the temporary name of a file that is being written."""
     return path.with_name(f".{path.name}.partial")
 
 

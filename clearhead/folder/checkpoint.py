@@ -9,7 +9,7 @@ Files are written atomically, and their SHA-256 is checked when they're read. No
 import json
 import shutil
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,15 +26,17 @@ from .lock import FolderLock
 from .manifest import (
     MANIFEST,
     Manifest,
+    complete_replacement,
     digest,
     mark_finished,
     parse_json_object,
     read_bytes,
     read_verified,
     replace_files,
+    settled,
     write_folder_with_manifest,
 )
-from .model_folder import WEIGHTS, model_files, weights_from_bytes, weights_to_bytes
+from .model_folder import CARD, CONFIG, TOKENIZER, WEIGHTS, WORDS, model_files, weights_from_bytes, weights_to_bytes
 
 PICTURES = (
     "loss.png",
@@ -44,6 +46,7 @@ PICTURES = (
 )  # not part of the model, so the manifest doesn't list them
 METRICS = "metrics.jsonl"
 FILM = "film.jsonl"
+_INITIAL = (CONFIG, TOKENIZER, WORDS, CARD)  # files that a run writes before its first step
 _STATE, _SUFFIX, _TOKENS = "state.json", ".safetensors", ".tokens"
 _KEPT = ".kept.json"  # {SHA-256 of model.safetensors: metadata of these weights}
 
@@ -100,6 +103,8 @@ class RunFolder:
         run = cls(path, lock, resume=resume, say=say)
         run._made = made
         try:
+            with writing(path), suppress(ModelError):  # nothing has begun, or it's damaged
+                complete_replacement(path)
             if not replace:
                 run._check_vacant()
             with writing(path):
@@ -114,6 +119,11 @@ class RunFolder:
     def tokens(self) -> Path:
         """A hidden folder for the encoded training data, removed when the run finishes."""
         return self.path / _TOKENS
+
+    @property
+    def resumes(self) -> bool:
+        """Whether to continue the run in the folder: that was asked for, and it has begun."""
+        return self._resume
 
     def close(self) -> None:
         """Unlock the folder. Delete it if this run created it and wrote nothing."""
@@ -142,12 +152,21 @@ class RunFolder:
         with writing(self.path):
             shutil.rmtree(self.tokens, ignore_errors=True)  # before the mark, because finished runs aren't cleaned up
             mark_finished(self.path, step)
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Remove what only an unfinished run needs."""
+        with writing(self.path):
             (self.path / _KEPT).unlink(missing_ok=True)
 
     def begin(self, files: Mapping[str, bytes]) -> None:
         """Remove an earlier run from the folder, and write this run's initial files."""
         self._remove_run()
         self.write_files(files)
+
+    def restart(self) -> None:
+        """Remove everything that the run wrote after its initial files."""
+        self._remove_run(_INITIAL)
 
     def write_files(self, files: Mapping[str, bytes]) -> None:
         """Replace files of the model folder, such as `model_files`, and their digests."""
@@ -253,24 +272,30 @@ class RunFolder:
                 value=self.path,
             )
         if self._resume and not run:
-            self._say(f"{self.path} is empty, so there is nothing to resume and training starts from step 0")
+            self._say(f"{self.path} has nothing to resume, so training starts from step 0")
             self._resume = False  # reported once
 
-    def _remove_run(self) -> None:
-        """Remove the files of a run, but leave an empty manifest, so that the folder is still recognised."""
+    def _remove_run(self, keep: Collection[str] = ()) -> None:
+        """Remove the files of a run, except those to keep, and leave a manifest, so that the folder is recognised.
+
+        The settings are the first to leave the manifest, so if the process is killed, no run has begun.
+        """
         if not visible(self.path):
             return
         try:
-            names = list(Manifest.read(self.path).files)
+            files = settled(self.path).files
         except ModelError:  # damaged, but the run is replaced anyway
-            names = []
+            files = {}
+        without = {name: it for name, it in files.items() if name != CONFIG or name in keep}
+        kept = {name: it for name, it in files.items() if name in keep}
         with writing(self.path):
+            write_file(self.path / MANIFEST, Manifest(without).to_bytes())
             for step in self._steps():
                 remove_folder(self._folder(step))
-            for name in (*names, METRICS, FILM, *PICTURES, _KEPT):
+            for name in {*files, *_INITIAL, WEIGHTS, METRICS, FILM, *PICTURES, _KEPT}.difference(keep):
                 if Path(name).name == name:  # a forged manifest can't name a file elsewhere
                     (self.path / name).unlink(missing_ok=True)
-            write_file(self.path / MANIFEST, Manifest().to_bytes())
+            write_file(self.path / MANIFEST, Manifest(kept).to_bytes())
 
     def _is_sound(self, step: int) -> bool:
         if step not in self._sound:

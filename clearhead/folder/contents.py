@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from ..errors import ModelError, TrainingError
-from .manifest import MANIFEST, read_bytes
+from .manifest import MANIFEST, Manifest, read_bytes
 from .model_folder import CONFIG
 
 CHECKPOINTS = "checkpoints"
@@ -22,9 +22,18 @@ def checkpoint_steps(run: Path) -> list[int]:
     return sorted((int(name[1]) for name in names if name), reverse=True)
 
 
+def has_begun(path: Path) -> bool:
+    """Return whether a folder contains a model or a run, not just what's left of one that never began."""
+    try:
+        manifest = Manifest.read(path) if (path / MANIFEST).exists() else None
+    except ModelError:  # it's damaged, but something began
+        return True
+    return (path / CONFIG).exists() if manifest is None else CONFIG in manifest.files | manifest.incoming
+
+
 def describe_run(path: Path) -> str:
-    """Describe the run in a folder. Return "" if the folder is empty."""
-    if not visible(path):
+    """Describe the run in a folder. Return "" if there's none."""
+    if not has_begun(path):
         return ""
     if steps := checkpoint_steps(path):
         return f"a run whose newest checkpoint is from step {steps[0]}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self, TypeGuard
 
 from ..errors import ModelError
-from .atomic import Content, write_file, write_files, write_folder
+from .atomic import Content, move_into_place, partial_path, write_file, write_files, write_folder
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -80,15 +80,29 @@ def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
     The new digests are added to the manifest, the files are replaced, and then the old digests are removed. If the
     process is killed in between, each file is either the old or the new one, and both pass verification.
     """
-    manifest = _settled(folder)
+    manifest = settled(folder)
     incoming = {name: digest(data) for name, data in files.items()}
     write_files(folder, files, before_moving=(MANIFEST, replace(manifest, incoming=incoming).to_bytes()))
     write_file(folder / MANIFEST, replace(manifest, files=manifest.files | incoming).to_bytes())
 
 
+def complete_replacement(folder: Path) -> None:
+    """Complete a `replace_files` that was interrupted after it had written all files.
+
+    If files are missing, the old ones stay, and if there are none, the new ones are forgotten.
+    """
+    manifest = Manifest.read(folder)
+    coming = [name for name in manifest.incoming if not _is_new(manifest, name, folder / name)]
+    if manifest.incoming and all(_is_new(manifest, name, partial_path(folder / name)) for name in coming):
+        move_into_place(folder, coming)
+        write_file(folder / MANIFEST, settled(folder).to_bytes())
+    elif not manifest.files:
+        write_file(folder / MANIFEST, Manifest().to_bytes())
+
+
 def mark_finished(folder: Path, step: int | None) -> None:
     """Record the step at which the run finished, or None if it hasn't finished."""
-    write_file(folder / MANIFEST, replace(_settled(folder), finished=step).to_bytes())
+    write_file(folder / MANIFEST, replace(settled(folder), finished=step).to_bytes())
 
 
 def write_folder_with_manifest(target: Path, files: Iterable[tuple[str, Content]]) -> None:
@@ -181,17 +195,19 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _settled(folder: Path) -> Manifest:
+def settled(folder: Path) -> Manifest:
     """Return the manifest, or an empty one, after moving the digests of replaced files from `incoming` to `files`."""
     if not (folder / MANIFEST).exists():
         return Manifest()
     manifest = Manifest.read(folder)
-    arrived = {}
-    for name, expected in manifest.incoming.items():
-        path = folder / name
-        if path.exists() and digest(read_bytes(path)) == expected:
-            arrived[name] = expected
+    arrived = {name: new for name, new in manifest.incoming.items() if _is_new(manifest, name, folder / name)}
     return replace(manifest, files=manifest.files | arrived, incoming={})
+
+
+def _is_new(manifest: Manifest, name: str, path: Path) -> bool:
+    """Return whether a path holds the new content of a file that is being replaced."""
+    is_inside = Path(name).name == name  # a forged manifest can't name a file elsewhere
+    return is_inside and path.exists() and digest(read_bytes(path)) == manifest.incoming[name]
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -11,7 +11,7 @@ from ..config.custom_code import custom_parts
 from ..config.values import read_duration
 from ..errors import ConfigError
 from ..folder.checkpoint import Checkpoint, FollowedFolder, RunFolder
-from ..folder.model_folder import CONFIG, read_config
+from ..folder.model_folder import read_config
 from ..model.assembly import check_parts
 from ..tasks.base import Judged, Task
 from ..tasks.detect import find_task, with_modality
@@ -110,23 +110,29 @@ def open_run(
 ) -> Opened | None:
     """Open the folder and prepare the run. Return None if it's complete."""
     say, allowed = options.say, options.allowed(config)
-    config, task = _check(config, out, options, stage)
-    end = began + read_duration(config.train.budget) if stage.end is None and config.train.budget else stage.end
+    if not options.resume:
+        config, task = _check(config, out, stage, say, allowed)
     folder = opened.enter_context(RunFolder.create(out, resume=options.resume, replace=options.replace, say=say))
-    if options.resume and folder.finished_step is not None:
-        refuse_contradictions(out, read_config(out, allow_custom_code=allowed), config)
-        say(f"{out} is complete: it was trained to step {folder.finished_step:,}")
-        return None
-    checkpoint = folder.latest_checkpoint() if options.resume else None
-    if checkpoint is None:
-        start = _load_start(config, allowed) if config.train.init_from else stage.start
+    if options.resume:
+        config, task = _check(config, out, stage, say, allowed, resume=folder.resumes)
+    if not folder.resumes:
+        start, end = _start(config, stage, allowed), _end(config, stage, began)
         deadline = math.inf if end is None else end
         prepared = prepare(
             folder, config, say, task_type=task, start=start, end=deadline, processes=options.processes.count
         )
-    else:
-        prepared = prepare_again(folder, config, say, allow_custom_code=allowed, task_type=task)
-    return Opened(folder, prepared, checkpoint, end)
+        return Opened(folder, prepared, None, end)
+    if folder.finished_step is not None:
+        refuse_contradictions(out, read_config(out, allow_custom_code=allowed), config)
+        folder.tidy()
+        say(f"{out} is complete: it was trained to step {folder.finished_step:,}")
+        return None
+    checkpoint = folder.latest_checkpoint()
+    prepared = prepare_again(folder, config, say, allow_custom_code=allowed, task_type=task)
+    if checkpoint is None:
+        prepared = replace(prepared, start=_start(prepared.config, stage, allowed))
+        folder.restart()
+    return Opened(folder, prepared, checkpoint, _end(prepared.config, stage, began))
 
 
 def follow_run(config: Config, out: Path, options: RunOptions, stage: Stage, opened: ExitStack) -> Opened | None:
@@ -134,9 +140,9 @@ def follow_run(config: Config, out: Path, options: RunOptions, stage: Stage, ope
     folder = opened.enter_context(FollowedFolder(out))
     if options.resume and folder.finished_step is not None:
         return None
-    config, task = _check(config, out, replace(options, resume=True), stage)
-    checkpoint = folder.latest_checkpoint() if options.resume else None
     allowed = options.allowed(config)
+    config, task = _check(config, out, stage, options.say, allowed, resume=True)
+    checkpoint = folder.latest_checkpoint() if options.resume else None
     prepared = prepare_again(folder, config, options.say, allow_custom_code=allowed, task_type=task)
     return Opened(folder, prepared, checkpoint)
 
@@ -150,19 +156,21 @@ def with_task(config: Config, say: Say) -> Config:
     return config.assign({"train.task": found.verb}, "data")
 
 
-def _check(config: Config, out: Path, options: RunOptions, stage: Stage) -> tuple[Config, type[Task]]:
+def _check(
+    config: Config, out: Path, stage: Stage, say: Say, allowed: bool | Collection[str], *, resume: bool = False
+) -> tuple[Config, type[Task]]:
     """Complete the configuration for its task, and report errors that don't depend on the data."""
     if not config.data.train:
         expected = "a file, a folder, or two line-aligned files"
         raise ConfigError("data.train names no file", expected=expected, name="data.train")
     check_parts(config.model)
-    if stage.task is None and not options.resume:
+    if stage.task is None and not resume:
         check_early(config)
-    if config.train.task is None and options.resume and (out / CONFIG).exists():
-        stored = read_config(out, allow_custom_code=options.allowed(config))
+    if config.train.task is None and resume:
+        stored = read_config(out, allow_custom_code=allowed)
         config = config.assign({"train.task": task_of(stored).verb, "data.modality": stored.data.modality}, "data")
     else:
-        config = with_task(config, options.say) if config.train.task is None else with_modality(config)
+        config = with_task(config, say) if config.train.task is None else with_modality(config)
     if config.train.tensorboard:
         summary_writer()
     task = stage.task or task_of(config)
@@ -172,6 +180,14 @@ def _check(config: Config, out: Path, options: RunOptions, stage: Stage) -> tupl
     return config, task
 
 
-def _load_start(config: Config, allowed: bool | Collection[str]) -> StartingPoint:
-    """Read the model named in train.init_from."""
+def _start(config: Config, stage: Stage, allowed: bool | Collection[str]) -> StartingPoint | None:
+    """Read the model named in train.init_from, if there's one; otherwise, return that of the stage."""
+    if not config.train.init_from:
+        return stage.start
     return StartingPoint.load(Path(config.train.init_from), allow_custom_code=allowed)
+
+
+def _end(config: Config, stage: Stage, began: float) -> float | None:
+    """Return the deadline of the run."""
+    budget = config.train.budget
+    return began + read_duration(budget) if stage.end is None and budget else stage.end

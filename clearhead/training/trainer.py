@@ -258,13 +258,18 @@ class Trainer:
             self.pace.evaluated(time.monotonic() - begun)
 
     def _save(self) -> None:
-        if self.state.step == self._saved_step:
-            return
+        """Save a checkpoint if this step has none yet, and delete those that are no longer needed."""
+        every = chosen(self.config.save_every)
+        if self.state.step != self._saved_step:
+            self._save_checkpoint()
+        # A checkpoint saved because of a signal is deleted as soon as there's a newer one.
+        self.run.folder.prune(max(self.config.keep, self.config.average), lambda step: step % every == 0)
+
+    def _save_checkpoint(self) -> None:
         self._make_room()
         self.update.check_weights(self.state.step)
         values = {name: value for name, value in asdict(self.state).items() if name != "step"}
         values |= self.schedule.to_dict() | dict(self.objective.digests)
-        folder, every = self.run.folder, chosen(self.config.save_every)
         with self.update.whole_model():
             tensors = {
                 "model": self.model.state_dict(),
@@ -272,9 +277,7 @@ class Trainer:
             }
             if self.average:
                 tensors["average"] = {name: gathered(it) for name, it in self.average.weights.items()}
-            folder.save_checkpoint(self.state.step, tensors, values)
-        # A checkpoint saved because of a signal is deleted as soon as there's a newer one.
-        folder.prune(max(self.config.keep, self.config.average), lambda step: step % every == 0)
+            self.run.folder.save_checkpoint(self.state.step, tensors, values)
         self._saved_step = self.state.step
         self._make_room()
 

@@ -1,5 +1,6 @@
 """A run that was stopped, however, and resumed ends as if it had not been: bit for bit."""
 
+import itertools
 import json
 import multiprocessing
 import os
@@ -9,6 +10,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,8 @@ from clearhead.api import train
 from clearhead.config import Config, preset
 from clearhead.errors import ConfigError, DataError, ModelError, TrainingError
 from clearhead.folder.checkpoint import RunFolder, read_checkpoint
+from clearhead.folder.contents import has_begun
 from clearhead.folder.manifest import replace_files
-from clearhead.folder.model_folder import read_config
 from clearhead.tasks.translate.task import Translation
 from clearhead.training.choices import recipe
 from clearhead.training.report.metrics import read_metrics
@@ -249,37 +251,157 @@ def test_a_new_run_and_one_with_resume_are_the_same_where_there_is_nothing_to_re
     toy, outcome, uninterrupted, said
 ) -> None:
     assert outcome(train(toy.config(), toy.folder / "run", resume=True, say=said.append)) == uninterrupted
-    assert any(line.startswith(f"{toy.folder / 'run'} is empty") for line in said)
+    assert any(line.startswith(f"{toy.folder / 'run'} has nothing to resume") for line in said)
 
 
-def without_checkpoints(toy) -> Path:
-    """A run of another seed that is not complete, and whose checkpoints are gone."""
-    run = train(toy.config({"train.seed": 5}), toy.folder / "run", say=quiet)
-    manifest = json.loads((run / "manifest.json").read_bytes())
+def bare(toy) -> Config:
+    """The settings of a user who names only the files."""
+    return Config().override({"data.train": toy.config().data.train})
+
+
+@pytest.fixture
+def without_checkpoint(toy, finished: Path) -> Path:
+    """A run that isn't complete, with weights and scores, but whose checkpoints are damaged."""
+    manifest = json.loads((finished / "manifest.json").read_bytes())
     del manifest["finished"]
-    (run / "manifest.json").write_text(json.dumps(manifest))
-    shutil.rmtree(run / "checkpoints")
-    return run
+    (finished / "manifest.json").write_text(json.dumps(manifest))
+    for checkpoint in (finished / "checkpoints").iterdir():
+        damage(checkpoint / "state.json")
+    return finished
 
 
-def test_without_a_complete_checkpoint_a_run_starts_afresh_and_says_so(toy, outcome, uninterrupted, said) -> None:
-    run = without_checkpoints(toy)
-    assert outcome(until_finished(toy.config(), run, said.append)) == uninterrupted
-    assert any(str(run) in line and "no complete checkpoint" in line for line in said)
+def test_without_an_intact_checkpoint_a_run_restarts_with_its_own_settings_and_says_so(
+    toy, outcome, uninterrupted, without_checkpoint: Path, said
+) -> None:
+    assert outcome(until_finished(bare(toy), without_checkpoint, said.append)) == uninterrupted
+    assert any(str(without_checkpoint) in line and "no complete checkpoint" in line for line in said)
 
 
-def test_what_starts_afresh_leaves_no_weights_of_the_run_before_it_beside_its_own_settings(toy) -> None:
-    run = without_checkpoints(toy)
+def test_a_run_that_restarts_rejects_settings_that_contradict_it(toy, without_checkpoint: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        until_finished(toy.config({"train.steps": 24}), without_checkpoint)
+    assert (caught.value.name, caught.value.value) == ("train.steps", 24)
 
+
+def test_a_run_that_restarts_removes_what_it_wrote_before(toy, without_checkpoint: Path) -> None:
     def interrupt(message: str) -> None:
         if "parameters;" in message:
             signal.raise_signal(signal.SIGINT)
 
+    before = (without_checkpoint / "config.json").read_bytes()
     with pytest.raises(StoppedError):
-        train(toy.config(), run, resume=True, say=interrupt)
-    assert read_config(run).train.seed == toy.config().train.seed
-    assert not (run / "model.safetensors").exists()
-    assert read_metrics(run / "metrics.jsonl") == []
+        until_finished(bare(toy), without_checkpoint, interrupt)
+    assert (without_checkpoint / "config.json").read_bytes() == before
+    names = {path.name for path in without_checkpoint.iterdir()}
+    assert names == {"README.md", "checkpoints", "config.json", "manifest.json", "metrics.jsonl", "tokenizer.json",
+                     "words.txt", ".tokens"}  # fmt: skip
+    assert read_metrics(without_checkpoint / "metrics.jsonl") == []
+
+
+def test_a_run_that_restarts_starts_from_the_same_weights(toy, outcome, finished: Path, monkeypatch) -> None:
+    changes = {"train.init_from": str(finished), "train.save_every": 12, "train.lr": 1e-3}
+    changes |= dict.fromkeys(("data.tokenizer", "model.d_model", "model.n_heads", "model.d_ff"))
+    changes = {name: value for name, value in changes.items() if value}
+    expected = outcome(train(toy.config(changes), toy.folder / "expected", say=quiet))
+    out = toy.folder / "run"
+    with monkeypatch.context() as patch, pytest.raises(StoppedError):
+        patch.setattr(RunFolder, "save_checkpoint", raise_(StoppedError("killed", 1)))
+        stop_at(patch, 6, signal.SIGTERM)
+        train(toy.config(changes), out, say=quiet)
+    assert not (out / "checkpoints").exists() and n_lines(out)
+    assert outcome(until_finished(bare(toy), out)) == expected
+
+
+def first_calls(fail_from, killed: BaseException, start: Callable[[], object], every: int = 1) -> Iterator[int]:
+    """Kill a run at each call in turn that changes a file, or at some of them, up to its first step."""
+    for number in range(1, 60, every):
+        try:
+            with fail_from(number, killed):
+                start()
+        except FirstStepError:
+            return
+        except type(killed):
+            yield number
+    raise AssertionError("the first step never came")
+
+
+class FirstStepError(Exception): ...
+
+
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_run_that_is_killed_twice_before_its_first_step_begins_with_its_settings(
+    toy, monkeypatch, fail_from, killed, every: int
+) -> None:
+    monkeypatch.setattr(Trainer, "train", raise_(FirstStepError()))
+    out, once, config, n_killed = toy.folder / "run", toy.folder / "once", toy.config(), 0
+
+    def start(asked: Config, *, resume: bool) -> None:
+        train(asked, out, resume=resume, say=quiet)
+
+    def files() -> dict[str, bytes]:
+        names = ("config.json", "tokenizer.json", "README.md", "words.txt", "manifest.json")
+        return {name: (out / name).read_bytes() for name in names}
+
+    with pytest.raises(FirstStepError):
+        start(config, resume=False)
+    expected = files()
+    shutil.rmtree(out)
+    for _ in first_calls(fail_from, killed, lambda: start(config, resume=False)):
+        asked = bare(toy) if has_begun(out) else config  # or else nothing can be known about the settings
+        shutil.copytree(out, once) if out.exists() else once.mkdir()
+        for _ in first_calls(fail_from, killed, partial(start, asked, resume=True), every):
+            n_killed += 1
+            with pytest.raises(FirstStepError):
+                start(bare(toy) if has_begun(out) else asked, resume=True)
+            assert files() == expected
+            shutil.rmtree(out)
+            shutil.copytree(once, out)
+        shutil.rmtree(once)
+        shutil.rmtree(out)
+    assert n_killed > 100 / every
+
+
+def test_a_run_whose_first_files_are_lost_starts_again_with_and_without_resume(
+    toy, outcome, uninterrupted, monkeypatch, fail_from, killed
+) -> None:
+    for resume, lost in itertools.product([False, True], [".tokenizer.json.partial", ".README.md.partial"]):
+        out = toy.folder / f"{resume}{lost}"
+        for number in itertools.count(1):
+            shutil.rmtree(out, ignore_errors=True)
+            with fail_from(number, killed), pytest.raises(type(killed)):
+                train(toy.config(), out, say=quiet)
+            if (out / "config.json").exists():
+                break
+        (out / lost).unlink()
+        assert outcome(train(toy.config(), out, resume=resume, say=quiet)) == uninterrupted
+
+
+@pytest.mark.parametrize("number", range(2, 9))
+def test_a_run_that_is_killed_when_it_is_about_to_finish_leaves_nothing_else(
+    toy, uninterrupted, finished: Path, monkeypatch, fail_from, killed, number: int
+) -> None:
+    """Kill it after the scores, and while it saves its last checkpoint."""
+    out, finish, save = toy.folder / "run", RunFolder.finish, RunFolder.save_checkpoint
+
+    def kill(method: Callable[..., Any]) -> Callable[..., Any]:
+        def killing(self: RunFolder, step: int, *rest: Any) -> Any:
+            if step < STEPS:
+                return method(self, step, *rest)
+            with fail_from(number, killed):
+                method(self, step, *rest)
+            raise killed
+
+        return killing
+
+    with monkeypatch.context() as patch, pytest.raises(type(killed)):
+        patch.setattr(RunFolder, *(("finish", kill(finish)) if number % 2 else ("save_checkpoint", kill(save))))
+        train(toy.config(), out, say=quiet)
+    until_finished(toy.config(), out)
+
+    def names(run: Path) -> set[str]:
+        return {str(path.relative_to(run)) for path in run.rglob("*")}
+
+    assert names(out) == names(finished)
 
 
 def test_resuming_a_finished_run_changes_nothing(toy, finished: Path, said) -> None:

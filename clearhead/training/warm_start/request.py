@@ -6,11 +6,12 @@ the model that it will replace, if any.
 
 import json
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from ...config import Config
 from ...config.values import spell
-from ...errors import ConfigError, TrainingError
+from ...errors import ConfigError, ModelError, TrainingError
 from ...folder.atomic import write_file, writing
 from ...folder.manifest import MANIFEST, digest, parse_json_object, read_bytes
 from ...folder.model_folder import CONFIG, read_config
@@ -103,6 +104,9 @@ def forget_request(out: Path) -> None:
 
 
 def _was_warm_start(out: Path, allowed: bool | Collection[str]) -> bool:
+    if was_requested(out):
+        return True
     if (out / CONFIG).exists() and not holds_old_model(out):
-        return bool(read_config(out, allow_custom_code=allowed).train.warm_start)
-    return was_requested(out)
+        with suppress(ModelError):  # opening the run reports it
+            return bool(read_config(out, allow_custom_code=allowed).train.warm_start)
+    return False

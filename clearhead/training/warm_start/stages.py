@@ -9,6 +9,7 @@ from pathlib import Path
 from ...config import DROPOUT, Config
 from ...folder.atomic import remove_folder, writing
 from ...folder.checkpoint import CHECKPOINTS, RunFolder
+from ...folder.contents import has_begun
 from ...folder.manifest import MANIFEST, Manifest
 from ...folder.model_folder import CONFIG, read_config
 from ...tasks.base import Judged
@@ -48,12 +49,12 @@ def train(config: Config, out: str | Path, options: RunOptions) -> Path:
     """
     began = time.monotonic() if options.began is None else options.began
     out, allowed = Path(out), options.allowed(config)
-    if options.resume and (out / CONFIG).exists() and not holds_old_model(out) and config.is_users("train.warm_start"):
-        refuse_contradictions(out, read_config(out, allow_custom_code=allowed), config, ["train.warm_start"])
-    if options.resume and was_requested(out):
-        config = read_request(out, config, allowed)
     if not options.resume:
         check_early(config)
+    elif was_requested(out):
+        config = read_request(out, config, allowed)
+    elif (out / CONFIG).exists() and not holds_old_model(out) and config.is_users("train.warm_start"):
+        refuse_contradictions(out, read_config(out, allow_custom_code=allowed), config, ["train.warm_start"])
     if config.train.task is None:
         config = with_task(config, options.say)
         task_of(config).settle(config)  # raises if it can't begin with a warm start
@@ -136,7 +137,7 @@ class _WarmStart:
     def _run(self, path: Path, config: Config, stage: Stage) -> None:
         """Run a stage, or resume it. Only the last one reports to observers and keeps its checkpoints."""
         old = path == self.out and holds_old_model(self.out)
-        resume = self.options.resume and (path / CONFIG).exists() and not old
+        resume = self.options.resume and has_begun(path) and not old
         options = dataclasses.replace(self.options, resume=resume, replace=self.options.replace or old, began=None)
         if not stage.is_last:
             options = dataclasses.replace(options, on_step=None, on_eval=None)
