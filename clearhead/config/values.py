@@ -71,6 +71,11 @@ def spell(value: Any) -> str:
     return repr(value)
 
 
+def counted(number: int, nouns: str) -> str:
+    """Return a number of things: "1 pair", "2,000 pairs", "1 piece of text"."""
+    return f"{number:,} {nouns}" if number != 1 else re.sub(r"s\b", "", f"1 {nouns}", count=1)
+
+
 def read_value(value: Any, kind: Any, name: str, *, source: str = "", parse: bool = True) -> Any:
     """Convert `value` to `kind`, the type of the setting `name`.
 

@@ -13,6 +13,7 @@ from ..readers.pairs import Pairs
 from ..readers.skipped import Skipped
 from ..tokenization.ragged import Ragged
 from ..tokenization.source_and_target import Tokenizers
+from .orphans import end_with_parent
 
 _MANY = 300_000  # number of pairs from which multiprocessing pays off
 _SHOWN = 3  # pairs of each chunk whose unknown words are listed
@@ -124,7 +125,7 @@ class PairEncoder:
         special = self.tokenizers.source.special
         arguments = (self.tokenizers.to_json(), special, (self.longest, self.limit, self.cuts, self.begins))
         alone = {"TOKENIZERS_PARALLELISM": "false"}  # every core already has a process
-        try:  # a process idle for a minute has lost its parent
+        try:
             return loky.ProcessPoolExecutor(processes, timeout=60, env=alone, initializer=_begin, initargs=arguments)
         except OSError:
             return None
@@ -148,6 +149,7 @@ _encoder: PairEncoder | None = None  # in a worker process
 
 def _begin(tokenizers: str, special: SpecialTokens, limits: tuple[int, str, str, bool]) -> None:
     global _encoder
+    end_with_parent()
     _encoder = PairEncoder(Tokenizers.from_json(tokenizers, special, origin="the tokenizer"), *limits)
 
 

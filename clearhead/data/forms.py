@@ -7,6 +7,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from ..config import DataConfig
+from ..config.values import counted
 from ..readers.column_roles import SENTENCES, Roles
 from ..readers.documents import Documents
 from ..readers.pairs import Pair, Pairs, PairSource, read_pairs
@@ -123,7 +124,7 @@ class PairForm:
     def extent(self, data: Corpus) -> tuple[int, str]:
         """Return the number of pairs. For texts longer than sentences, it's estimated from their characters."""
         if self.roles is SENTENCES:
-            return len(data), f"{len(data):,} pair{'s' * (len(data) != 1)}"
+            return len(data), counted(len(data), "pairs")
         return as_pairs(data.letters)
 
     def sample(self, data: Pairs, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Pairs, str]:

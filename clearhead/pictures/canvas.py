@@ -71,10 +71,12 @@ def drawing(
         import matplotlib.style
         from matplotlib.figure import Figure
         from matplotlib.font_manager import fontManager
-    except ImportError as error:
+    except Exception as error:  # a broken installation, or a wrong MPLBACKEND
+        missing = isinstance(error, ModuleNotFoundError) and error.name == "matplotlib"
+        what, again = ("isn't installed", "") if missing else (f"can't be loaded: {error}", ", or correct MPLBACKEND")
         raise ConfigError(
-            f"can't draw {path or 'a figure'}: matplotlib isn't installed",
-            fix="install it with: pip install matplotlib",
+            f"can't draw {path or 'a figure'}: matplotlib {what}",
+            fix=f"install it with: pip install matplotlib{again}",
             name="matplotlib",
         ) from error
     installed = set(fontManager.get_font_names())

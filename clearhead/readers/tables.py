@@ -305,7 +305,9 @@ def _regularity(head: Sequence[bytes], dialect: Dialect) -> float:
 
 def _no_columns(name: str, head: Sequence[bytes], rest: Iterable[bytes], data: DataConfig, roles: Roles) -> DataError:
     total = len(head) + sum(1 for _ in rest)
-    checked = f"first {len(head)} of {total:,} lines checked" if total > len(head) else f"all {total} lines checked"
+    checked = f"all {total} lines checked" if total > 1 else "its only line"
+    if total > len(head):
+        checked = f"first {len(head)} of {total:,} lines checked"
     number, line = next(((i, line) for i, line in enumerate(head, 1) if line.strip()), (1, b""))
     mark = asked_separator(data)
     between = f" separated by a {_named(mark)}" if mark else ""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..config.values import counted
 from ..pictures.figures import BLEU, Curve
 
 
@@ -98,7 +99,7 @@ def count(scores: Mapping[str, Any]) -> tuple[str, int]:
 def count_of(scores: Mapping[str, Any]) -> str:
     """Return the number of scored items as text, such as "500 sentences"."""
     name, number = count(scores)
-    return f"{number:,} {name if number != 1 else name.removesuffix('s')}"
+    return counted(number, name)
 
 
 def usual(scores: Mapping[str, Any]) -> dict[str, str]:
@@ -163,8 +164,7 @@ def curve(records: Sequence[Mapping[str, Any]], best: str) -> Curve:
 
 def what_was_cut(number: int, sources: str = "sources") -> str:
     """Return a message about sources that are too long for the model."""
-    name = sources if number != 1 else sources.removesuffix("s")
-    return f"{number:,} {name} too long for the model: only the beginning is read"
+    return f"{counted(number, sources)} too long for the model: only the beginning is read"
 
 
 def signatures(scores: Mapping[str, Any]) -> list[str]:

@@ -125,7 +125,7 @@ def open_run(
     if folder.finished_step is not None:
         refuse_contradictions(out, read_config(out, allow_custom_code=allowed), config)
         folder.tidy()
-        say(f"{out} is complete: it was trained to step {folder.finished_step:,}")
+        say(f"{out} is complete: it was trained to step {folder.finished_step:,}; to train it further, use --init-from")
         return None
     checkpoint = folder.latest_checkpoint()
     prepared = prepare_again(folder, config, say, allow_custom_code=allowed, task_type=task)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import chosen
+from ..config.values import counted
 from ..data.forms import Divided
 from ..data.store import Store, StoreWriter, new_store
 from ..errors import DataError
@@ -82,7 +83,7 @@ class Shelf:
                 name=str(self.path),
             )
         count = len(task.examples(store.sides))
-        self.say(f"{self.stored}: {count:,} {task.units.examples} in {time.monotonic() - begun:.1f} s")
+        self.say(f"{self.stored}: {counted(count, task.units.examples)} in {time.monotonic() - begun:.1f} s")
         return store
 
 
@@ -90,7 +91,7 @@ def _nothing_left(corpus: Divided, task: Task, reason: str) -> DataError:
     what, count = task.units.examples, len(corpus)
     if reason == UNREADABLE:
         return none_readable(what, count)
-    why = f"no {what} are left to train on: all {count:,} are {reason}"
+    why = f"no {what} are left to train on: {f'all {count:,} are' if count > 1 else 'the only one is'} {reason}"
     return DataError(why, expected="shorter ones, or a larger limit", value=count)
 
 

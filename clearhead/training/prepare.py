@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..config import Config, chosen
-from ..config.values import spell
+from ..config.values import counted, spell
 from ..data.corpus import Corpus
 from ..data.forms import Divided, Source
 from ..data.store import Store, token_digest
@@ -264,7 +264,7 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, names: Colle
             raise ConfigError(
                 f"{name}={spell(now)} contradicts the run in {out}, which started with {spell(before)}",
                 expected="the same value",
-                fix="leave the setting out to resume, or start a new run in another `out`",
+                fix="leave the setting out to resume, or use another `out` (`train.init_from` starts from this run)",
                 name=name,
                 value=now,
             )
@@ -367,7 +367,8 @@ def _report_too_long(task: Task, held_out: Scorable, data: Any, consequence: str
 def _all_unusable(task: Task, count: int, skipped: Sequence[Skipped], which: str) -> DataError:
     reason = skipped[0].reason if skipped else "outside the vocabulary"
     expected = "other examples" if reason == UNSEEN or not skipped else "shorter examples, or a larger limit"
-    what = f"all {count:,} {which} {task.units.examples} are {reason}"
+    number = counted(count, f"{which} {task.units.examples}")
+    what = f"all {number} are {reason}" if count > 1 else f"the only{number.removeprefix('1')} is {reason}"
     if reason == UNREADABLE:
         what, expected = f"none of the {count:,} {which} {task.units.examples} can be read", "other files"
     return DataError(what, expected=expected, name="data.test" if which == "test" else "data.valid")

@@ -15,7 +15,7 @@ from ..config import Config, DecodeConfig, chosen
 from ..config.custom_code import custom_parts
 from ..data.batches import Batches, Plan
 from ..decode.registry import IN_MEMORY
-from ..errors import ConfigError
+from ..errors import ClearheadError
 from ..folder.checkpoint import METRICS, RunFolder
 from ..folder.model_folder import CARD, load_model_folder, load_weights, model_files, read_card
 from ..model.transformer import build
@@ -243,5 +243,6 @@ def _draw(folder: RunFolder, prepared: Prepared, judged: dict[str, Judged], say:
         loss_curve(metrics, folder.path / "loss.png", score_labels.curve(metrics, train.best), title)
         if judged:
             prepared.task.draw([*judged.values()][-1].scores, folder.path)
-    except ConfigError as error:
-        say(f"no picture of the loss: {error}")
+    except Exception as error:  # the model is complete without its pictures
+        reason = error.what if isinstance(error, ClearheadError) else f"{type(error).__name__}: {error}"
+        say(f"no picture of the training: {reason.splitlines()[0]}")

@@ -107,5 +107,6 @@ class Selection:
 
     def _listed(self, scores: Mapping[str, float], *, is_best: bool) -> str:
         values = "  ".join(f"{name} {value:.4g}" for name, value in scores.items()) or "not measured"
-        mark = f"  (best {self.config.best})" if scores else "  (kept)"
-        return f"{values}{mark if is_best and self.config.best != NEWEST else ''}"
+        if not is_best or self.config.best == NEWEST or (scores and math.isinf(self._value(scores))):
+            return values
+        return f"{values}  (best {self.config.best})" if scores else f"{values}  (kept)"

@@ -358,5 +358,5 @@ def test_five_million_pairs_are_trained_on_within_one_and_a_half_gigabytes() -> 
 
 
 def test_there_is_no_pair_left_where_all_are_too_long(toy) -> None:
-    with pytest.raises(DataError, match="all 1 are longer than 3 tokens"):
+    with pytest.raises(DataError, match="the only one is longer than 3 tokens"):
         prepared(toy, "run", long_pairs(toy.folder), **{"data.max_len": 3})

@@ -223,18 +223,27 @@ def test_without_stderr_training_says_nothing_and_ends_well(toy, capsys, monkeyp
     assert capsys.readouterr() == ("", "") and Manifest.read(folder).finished == 1
 
 
-def test_the_loss_is_drawn_and_where_it_cannot_be_that_is_said(toy, said, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (ConfigError("matplotlib is missing", fix="install it"), "matplotlib is missing"),
+        (MemoryError("no room\nfor it"), "MemoryError: no room"),
+    ],
+)
+def test_the_loss_is_drawn_and_where_it_cannot_be_that_is_said(
+    toy, said, monkeypatch, error: Exception, why: str
+) -> None:
     from clearhead.pictures.figures import loss_curve
 
     monkeypatch.setattr("clearhead.training.run.loss_curve", loss_curve)
     assert (run(toy, name="drawn") / "loss.png").read_bytes().startswith(b"\x89PNG")
 
     def missing(*_: Any) -> None:
-        raise ConfigError("matplotlib is missing")
+        raise error
 
     monkeypatch.setattr("clearhead.training.run.loss_curve", missing)
     folder = run(toy, say=said.append)
-    assert said[-2] == "no picture of the loss: matplotlib is missing"
+    assert said[-2] == f"no picture of the training: {why}"
     assert Manifest.read(folder).finished == 12
 
 
@@ -368,7 +377,7 @@ def test_where_every_pair_is_too_long_it_is_said_and_nothing_is_left_behind(toy)
 
 def test_a_validation_file_that_is_all_too_long_is_refused(toy) -> None:
     long = pairs_file(toy.folder, "one two three four\tfour three two one")
-    with pytest.raises(DataError, match="all 1 validation pairs are longer than 3 tokens"):
+    with pytest.raises(DataError, match="the only validation pair is longer than 3 tokens"):
         run(toy, {"data.valid": long, "data.max_len": 3})
 
 
@@ -379,7 +388,7 @@ def test_a_split_that_is_all_too_long_holds_nothing_out_and_it_is_said(toy, said
         toy, {"data.train": pairs_file(toy.folder, *lines, *long), "data.max_len": 3, "data.split": 0.03}, said.append
     )
     assert it.valid is None
-    start = "nothing is held out: all 1 validation pairs are longer than 3 tokens (data.max_len)"
+    start = "nothing is held out: the only validation pair is longer than 3 tokens (data.max_len)"
     assert any(line.startswith(start) for line in said)
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, Self, cast
 
+from ...data.orphans import end_with_parent
 from ...errors import ModelError
 from .chunks import Chunk
 from .printed import Answer, Place, Printed
@@ -144,6 +145,7 @@ def _work(answer: Answer, connection: Connection, to_close: Sequence[Connection]
     """Answer lines until the other end of the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, too, whose end is noticed
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with_parent()
     for other in to_close:
         other.close()
     os.environ["OMP_NUM_THREADS"] = "1"  # other workers use the other cores

@@ -8,6 +8,7 @@ import math
 from torch import nn
 
 from ...config import Config, ModelConfig, chosen
+from ...config.values import counted
 from ...tasks.base import Learnable, Units
 from ...tasks.denoise.masking import TOKENS_TO_FIND
 
@@ -25,9 +26,9 @@ def forecast(config: Config, model: nn.Module, examples: Learnable, units: Units
     batches = examples.batches(chosen(config.data.batch_tokens), max_rows=config.data.batch_sentences)
     memory = _memory(config, n_parameters, math.ceil(max(batches.sizes()) / config.train.micro_batches))
     left = f", {steps - done:,} left" if done else ""
-    epoch = f"{len(examples):,} {units.examples}, {examples.tokens:,} {units.tokens} per epoch"
-    plural = "s" if steps > 1 else ""
-    return f"{n_parameters:,} parameters; {epoch}; {steps:,} step{plural}{left}; about {memory / 1e9:.1f} GB of memory"
+    length = counted(steps, "steps") + left
+    epoch = f"{counted(len(examples), units.examples)}, {examples.tokens:,} {units.tokens} per epoch"
+    return f"{n_parameters:,} parameters; {epoch}; {length}; about {memory / 1e9:.1f} GB of memory"
 
 
 def _memory(config: Config, n_parameters: int, tokens: int) -> float:

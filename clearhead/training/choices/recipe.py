@@ -17,6 +17,7 @@ import torch
 from ...config import PRESETS, SHAPE, Config, TrainConfig, preset
 from ...config.presets import origin_of
 from ...config.provenance import Origin
+from ...config.values import counted
 from ...decode.engine import usable_cores
 from ...errors import ConfigError
 from ..schedule import paper_peak
@@ -70,7 +71,7 @@ def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, 
         n_pairs: number of examples.
         what: a description of the data for the log (default: "1,000 pairs").
     """
-    what = what or f"{n_pairs:,} pair{'s' * (n_pairs != 1)}"
+    what = what or counted(n_pairs, "pairs")
     choices: list[Choice] = []
     if config.train.preset is None and has_open_shape(config) and not config.train.budget:
         few = 200_000 if config.model.head == "class" else 20_000

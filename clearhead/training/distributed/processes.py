@@ -18,6 +18,7 @@ from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
 from ...config import Config
+from ...data.orphans import end_with_parent
 from ...decode.engine import usable_cores
 from ...errors import ConfigError, TrainingError
 from ...readers.files import STDIN
@@ -213,7 +214,12 @@ class Group(Processes):
 
 @contextmanager
 def joined() -> Iterator[Processes]:
-    """Join the other processes of the run, if torchrun started this one. Only the first error of all is reported."""
+    """Join the other processes of the run, if torchrun started this one. Only the first error of all is reported.
+
+    If torchrun is killed, each process gets SIGTERM, so they save a checkpoint and end.
+    """
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        end_with_parent()
     if _number("WORLD_SIZE", 1) == 1:
         yield ALONE
         return

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,28 @@ def test_one_option_starts_several_processes(toy) -> None:
 def test_a_number_that_makes_no_sense_is_an_error(toy, capsys) -> None:
     assert main(["train", str(toy.pairs()), "--out", str(toy.folder / "run"), "--processes", "0"]) == 2
     assert "--processes" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+@pytest.mark.parametrize("shard", ["none", "full"])
+def test_processes_save_a_checkpoint_and_end_when_the_one_that_started_them_is_killed(toy, shard: str) -> None:
+    files = [sys.executable, "-m", "clearhead", "train", str(toy.pairs()), "--processes", "2"]
+    command = [*files, *OPTIONS[2:], "--train.shard", shard, "--steps", "120", "--train.save_every", "120"]
+    command += ["--train.eval_every", "120"]
+    whole, out = toy.folder / "whole", toy.folder / "run"
+    subprocess.run([*command, "--out", str(whole)], check=True, capture_output=True)
+    with subprocess.Popen([*command, "--out", str(out)], stderr=subprocess.PIPE) as run:
+        while not (out / "metrics.jsonl").exists() or len(losses(out)) < 10:
+            assert run.poll() is None
+            time.sleep(0.01)
+        run.kill()
+        assert run.stderr is not None
+        run.stderr.read()  # ends when the last process has ended
+    [saved] = (out / "checkpoints").iterdir()
+    assert saved.name != "step-00000120" and not any(out.glob("**/.*.partial"))
+    subprocess.run([*files, "--out", str(out), "--resume"], check=True, capture_output=True)
+    assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
 @pytest.mark.slow

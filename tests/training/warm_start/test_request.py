@@ -39,7 +39,7 @@ def test_a_run_goes_on_with_the_stage_that_it_was_in_without_being_told_again_ho
     assert f"resuming {out / part} at step 4 of {6 if part == PRETRAINED else 12}" in said
     assert outcome(out) == outcome(warm.out)
     train(again, out, resume=True, say=said.append)
-    assert said[-1] == f"{out} is complete: it was trained to step 12"
+    assert said[-1] == f"{out} is complete: it was trained to step 12; to train it further, use --init-from"
     assert {it.name for it in out.iterdir() if it.name.startswith(".")} == {WITHOUT}
 
 
