@@ -36,8 +36,8 @@ class StopSignals:
 
     def __init__(self, *, silent: bool = False) -> None:
         """`silent` leaves out the message at the first signal."""
-        self.requested: int | None = None  # the number of the last signal
-        self._silent, self._holding = silent, False
+        self.requested: int | None = None  # the number of the last signal, of this process or another one of the run
+        self._silent, self._holding, self._noted = silent, False, False
 
     def __enter__(self) -> Self:
         self._before: dict[int, Any] = {}
@@ -68,7 +68,7 @@ class StopSignals:
         self._raise(f"a checkpoint of step {step:,} is saved" if step else "training hasn't begun")
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        first, self.requested = self.requested is None, number
+        first, self._noted, self.requested = not self._noted, True, number
         if not (first and self._holding):
             self._raise(_INTACT)
         if not self._silent:

@@ -45,6 +45,13 @@ def test_where_signals_are_held_the_first_is_only_noted_and_answered(number: sig
     assert capfd.readouterr().err == "stopping after this step; press Ctrl-C again to stop at once\n"
 
 
+def test_a_signal_that_another_process_had_first_is_still_the_first_one_here() -> None:
+    with pytest.raises(StoppedError, match=" step 7 "), StopSignals(silent=True) as stop, stop.held():
+        stop.requested = signal.SIGTERM  # as the other processes of the run say
+        signal.raise_signal(signal.SIGTERM)
+        stop.raise_stopped(7)
+
+
 @pytest.mark.parametrize("first", NUMBERS)
 @pytest.mark.parametrize("second", NUMBERS)
 def test_the_second_ends_at_once_whichever_they_are(first: signal.Signals, second: signal.Signals) -> None:
