@@ -100,7 +100,7 @@ def use(tokenizer: Tokenizer, texts: list[str]) -> None:
     assert len(tokenizer.token_bytes) == len(tokenizer.vocabulary()) == tokenizer.vocab_size
 
 
-@pytest.mark.parametrize("make", [byte_level, unigram, wordpiece, None], ids=str)
+@pytest.mark.parametrize("make", [byte_level, unigram, wordpiece, None], ids=lambda it: it.__name__ if it else "own")
 def test_a_file_with_one_entry_changed_works_or_is_an_error(make, own_file: str, capfd) -> None:
     text, special = (file(make), SPECIAL[make]) if make else (own_file, SpecialTokens())
     content, draw, texts = json.loads(text), random.Random(0), lines(5, seed=6)
