@@ -53,7 +53,10 @@ def stored_tensors(path: Path, data: bytes) -> dict[str, Stored]:
             raise ValueError(f"it has only {len(data):,} bytes, and its header needs {begin:,}")
         header = json.loads(data[8:begin])
         header.pop("__metadata__", None)
-        return {name: _stored(memoryview(data)[begin:], **entry) for name, entry in header.items()}
+        found = {name: _stored(memoryview(data)[begin:], **entry) for name, entry in header.items()}
+        if begin + sum(len(it.data) for it in found.values()) != len(data):
+            raise ValueError("its tensors don't take up the whole file")
+        return found
     except (ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         why = f": {error}" if isinstance(error, ValueError) else ""
         raise ModelError(f"{path} isn't in the safetensors format{why}", fix=RESTORE, name=path.name) from error

@@ -1,6 +1,8 @@
 """The table of weights is that of the built model, and weights that don't fit it are named."""
 
+import json
 import random
+import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -106,6 +108,23 @@ def test_a_weight_that_does_not_fit_is_named(config, weights, value: torch.Tenso
     with pytest.raises(ModelError) as caught:
         check(config, {**weights, NAME: value})
     assert caught.value.name == NAME and caught.value.fix
+
+
+HEADERS = ["{}", "[]", "null", '"w"', "[" * 9, '{"w": 1}', '{"w": {}}']
+ENTRY = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
+CHANGES: list[dict[str, Any]] = [
+    {"shape": [-1]}, {"shape": [2]}, {"shape": 1}, {"shape": ["a"]}, {"shape": [2**70]}, {"dtype": []}, {"more": 1},
+    {"data_offsets": [4, 8]}, {"data_offsets": [0, 3]}, {"data_offsets": [4, 0]}, {"data_offsets": [0.0, 4.0]},
+    {"data_offsets": [0]}, {"data_offsets": [0, 2**70]}, {"data_offsets": None},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("header", [*HEADERS, *(json.dumps({"w": ENTRY | it}) for it in CHANGES)])
+def test_a_damaged_header_is_an_error(header: str) -> None:
+    for data in (struct.pack("<Q", len(header)) + header.encode() + bytes(4), b"", bytes(7), struct.pack("<Q", 99)):
+        with pytest.raises(ModelError) as caught:
+            stored_tensors(Path("model.safetensors"), data)
+        assert caught.value.name == "model.safetensors" and caught.value.fix
 
 
 def test_missing_and_unknown_weights_are_named(config, weights) -> None:
