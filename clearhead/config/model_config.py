@@ -8,6 +8,7 @@ from .rotary_scaling import rotary_scaling
 from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, check_types, require
 
 _MOST = {"d_model": 2**17, "d_ff": 2**20, "n_encoder_layers": 1000, "n_decoder_layers": 1000}
+_MOST |= {"relative_buckets": 2**16, "relative_distance": 2**20}
 _FACTORS = {"norm_eps": (1e-30, 1), **dict.fromkeys(("attention_scale", "embedding_scale", "logit_scale"), (1e-6, 1e6))}
 _LARGEST_TABLE = 2**29  # numbers, as in `model.positions`: 4 GiB while they're computed
 _FRONT_SIZES = {
@@ -80,10 +81,17 @@ def _check_positions(config: ModelSettings) -> None:
     for name, value, unset in (
         ("rotary_base", config.rotary_base, 10_000.0),
         ("rotary_scaling", scaling, ()),
+        ("relative_buckets", config.relative_buckets, 32),
+        ("relative_distance", config.relative_distance, 128),
     ):
-        fits = value == unset or config.positions == "rotary" or ":" in config.positions
+        scheme = name.partition("_")[0]
+        fits = value == unset or config.positions == scheme or ":" in config.positions
         what = f"has no effect on model.positions={config.positions!r}"
-        require(fits, f"model.{name}", getattr(config, name), "model.positions='rotary'", what=what)
+        require(fits, f"model.{name}", getattr(config, name), f"model.positions={scheme!r}", what=what)
+    buckets, least = config.relative_buckets, config.relative_buckets // 2 + 1
+    require(buckets >= 4, "model.relative_buckets", buckets, "4 or more")
+    distance, expected = config.relative_distance, f"{least} or more with model.relative_buckets={buckets}"
+    require(distance >= least, "model.relative_distance", distance, expected)
     if config.window is not None:
         require(config.window >= 1, "model.window", config.window, POSITIVE)
         what, expected = _does_not_fit(config), "a model with a decoder"
@@ -115,6 +123,10 @@ def _check_special(config: ModelSettings) -> None:
         most = size if name == "model.pad_id" else size - 1
         what = f"is beyond the vocabulary of {size:,} tokens"
         require(not size or value <= most, name, value, f"{most:,} or less", what=what)
+    others = (config.eos_id, config.pad_id)
+    for i in config.more_eos_ids:
+        fits = i >= 0 and i not in others and (not size or i < size)
+        require(fits, "model.more_eos_ids", config.more_eos_ids, "ids of the vocabulary other than EOS and padding")
     what = "is also the id of the end token, which could then never be learned"
     expected = f"an id other than model.eos_id={config.eos_id}"
     fix = "set model.pad_id to another id, or to the vocabulary size if there is no padding token"

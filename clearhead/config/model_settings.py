@@ -54,8 +54,11 @@ class ModelSettings:
     )
     rotary_base: float = setting(10_000.0, "base of the wavelengths of rotary positions")
     rotary_scaling: str = setting(
-        "none", "stretching of rotary positions: none, linear:FACTOR or llama3:FACTOR:LOW:HIGH:LENGTH"
+        "none",
+        "stretching of rotary positions: none, linear:FACTOR, llama3:FACTOR:LOW:HIGH:LENGTH or yarn:FACTOR:SHORT:LONG",
     )
+    relative_buckets: int = setting(32, "number of buckets of distances of relative positions")
+    relative_distance: int = setting(128, "distance in tokens from which relative positions share the last bucket")
     max_len: int = setting(5000, "maximum sequence length in tokens")
     norm: str = setting("layer", "normalisation: layer, rms or package.module:Class")
     norm_eps: float = setting(1e-5, "epsilon added to the variance in normalisation layers")
@@ -112,6 +115,7 @@ class ModelSettings:
     pad_id: int = setting(0, "id of the padding token; the vocabulary size if there is none")
     bos_id: int = setting(1, "id of the token that begins a text")
     eos_id: int = setting(2, "id of the token that ends a text")
+    more_eos_ids: tuple[int, ...] = setting((), "ids of more tokens that end an answer, as in some imported models")
     unk_id: int | None = setting(3, "id of the token for unknown words; none if there is none")
     mask_id: int | None = setting(3, "id of the token that masks others in denoising; none if there is none")
     start_id: int | None = setting(None, "id of the decoder's first input (default: model.bos_id)")
@@ -167,6 +171,7 @@ class ModelSettings:
             pad=self.pad_id,
             bos=self.bos_id,
             eos=self.eos_id,
+            more_eos=self.more_eos_ids,
             unk=self.unk_id,
             mask=self.mask_id,
             start=start,

@@ -13,6 +13,7 @@ class SpecialTokens:
         pad: padding, which is masked and never predicted. A vocabulary without padding has it one past its last id.
         bos: begins a text.
         eos: ends a text. Some vocabularies have one token for both.
+        more_eos: more tokens that end an answer.
         unk: stands for words missing from the vocabulary, or None if there is no such token.
         mask: replaces tokens that the model learns to recover, or None if there is no such token.
         start: the decoder's first input.
@@ -22,6 +23,7 @@ class SpecialTokens:
     pad: int = 0
     bos: int = 1
     eos: int = 2
+    more_eos: tuple[int, ...] = ()
     unk: int | None = 3
     mask: int | None = 3
     start: int = 1
@@ -30,7 +32,7 @@ class SpecialTokens:
     @cached_property
     def ids(self) -> frozenset[int]:
         """All ids."""
-        found = (self.pad, self.bos, self.eos, self.unk, self.mask, self.start)
+        found = (self.pad, self.bos, self.eos, self.unk, self.mask, self.start, *self.more_eos)
         return frozenset(i for i in found if i is not None)
 
     @property

@@ -106,16 +106,18 @@ def read_value(value: Any, kind: Any, name: str, *, source: str = "", parse: boo
 
 
 _EXPECTED = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a string"}
+_EXPECTED[tuple[int, ...]] = "a list of whole numbers"
 _BOOLEANS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
 
 
 def _converted(value: Any, kind: Any, parse: bool) -> Any:
-    """Return `value` as a bool, int, float, str or tuple of str, or None if it isn't one."""
+    """Return `value` as a bool, int, float, str, or tuple of str or int, or None if it isn't one."""
     text = value if parse and isinstance(value, str) else None
     if typing.get_origin(kind) is tuple:
         items = text.split(",") if text is not None else value
-        usable = isinstance(items, list | tuple) and all(is_text(item) for item in items)
-        return tuple(items) if usable else None
+        of = typing.get_args(kind)[0]
+        found = [_converted(item, of, parse) for item in items] if isinstance(items, list | tuple) else [None]
+        return None if None in found else tuple(found)
     if kind is str:
         return value if is_text(value) else None
     if kind is bool:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .rules import BoolArray, FloatArray, IntArray
+from .rules import BoolArray, FloatArray, IntArray, Rules
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,17 @@ class Hypothesis:
     score: float  # ranks answers: log_probability, after any repetition penalty, divided by the length penalty
     log_probability: float
     token_log_probabilities: tuple[float, ...]
-    finished: bool  # ended by the end token or a stopping criterion; False if cut off, or if no token could follow
+    finished: bool  # ended by an end token or a stopping criterion; False if cut off, or if no token could follow
+    end: int | None = None  # the end token, if there is one and the engine names it
 
     @property
     def sort_key(self) -> tuple[bool, float]:
         """Sort key: finished answers first, then the higher score."""
         return not self.finished, -self.score
+
+    def last(self, eos: int) -> list[int]:
+        """Return the token that the model ended with, if it did: `eos` if the engine doesn't name it."""
+        return [eos if self.end is None else self.end] if self.finished else []
 
 
 @dataclass(frozen=True)
@@ -145,14 +150,14 @@ class Beams:
         first = self.tokens.shape[2] - self.lengths[row]
         return self.tokens[row, beam, first:], self.log_probabilities[row, beam, first:].tolist()
 
-    def extend(self, step: Step, eos: int) -> tuple[IntArray, Self]:
+    def extend(self, step: Step, rules: Rules) -> tuple[IntArray, Self]:
         """Return the index of each next beam's parent (B, W), and the next beams."""
         row = np.arange(len(self.sentences))[:, None]
         parents, tokens = step.parents[row, step.kept], step.tokens[row, step.kept]
         log_probabilities = step.log_probabilities[row, step.kept]
         return parents, type(self)(
             self.sentences,
-            np.where(tokens == eos, -np.inf, step.totals[row, step.kept]),  # an ended beam leaves its slot empty
+            np.where(rules.ends(tokens), -np.inf, step.totals[row, step.kept]),  # an ended beam leaves its slot empty
             np.concatenate((self.tokens[row, parents], tokens[:, :, None]), 2),
             np.concatenate((self.log_probabilities[row, parents], log_probabilities[:, :, None]), 2),
             self.lengths + 1,

@@ -90,7 +90,8 @@ class PromptSession(Session):
         self, engine: WindowedEngine, config: DecodeConfig, tokenizer: Tokenizer, *, stopping: StoppingCriteria
     ) -> None:
         # With `chars`, the model must not end before that many characters.
-        suppress = [*tokenizer.suppressed(config), *([tokenizer.special.eos] * (stopping.chars is not None))]
+        ends = () if stopping.chars is None else (tokenizer.special.eos, *tokenizer.special.more_eos)
+        suppress = [*tokenizer.suppressed(config), *ends]
         super().__init__(engine, config, tokenizer.special, suppress=suppress, detokenize=self._text)
         self.window, self.tokenizer, self.stopping = engine.max_len, tokenizer, stopping
         self.checker = StopChecker(stopping, tokenizer) if stopping != StoppingCriteria() else None

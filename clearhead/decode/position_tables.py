@@ -44,14 +44,18 @@ def rotary_frequencies(width: int, base: float, scaling: tuple[float, ...]) -> N
         scaling: how they're stretched; see `rotary_scaling`.
     """
     frequency = base ** -(np.arange(0, width, 2) / width)
-    if len(scaling) < 4:
+    if len(scaling) < 3:
         return frequency / scaling[0] if scaling else frequency
-    factor, low, high, length = scaling
-    kept = np.clip((length * frequency / (2 * math.pi) - low) / (high - low), 0, 1)
+    factor, low, high = scaling[:3]
+    if len(scaling) == 3:
+        kept = (np.log(2 * math.pi / frequency) - math.log(high)) / (math.log(low) - math.log(high))
+    else:
+        kept = (scaling[3] * frequency / (2 * math.pi) - low) / (high - low)
+    kept = np.clip(kept, 0, 1)
     return kept * frequency + (1 - kept) * frequency / factor
 
 
-def relative_table(table: NDArray[np.float32], *, two_sided: bool, farthest: int = 128) -> NDArray[np.float32]:
+def relative_table(table: NDArray[np.float32], *, two_sided: bool, farthest: int) -> NDArray[np.float32]:
     """Return the bias of the scores by distance, key minus query, from -n to n. (buckets, H) -> (H, 2n + 1)
 
     From the distance `farthest` on, the bias stays the same.

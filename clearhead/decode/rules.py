@@ -21,6 +21,7 @@ class Rules:
 
     Args:
         eos: the token that finishes a hypothesis.
+        more_eos: more tokens that finish one.
         suppress: tokens that are never generated.
         beam: hypotheses to keep per sentence.
         alpha: exponent of the length penalty.
@@ -32,6 +33,7 @@ class Rules:
     """
 
     eos: int
+    more_eos: tuple[int, ...] = ()
     suppress: tuple[int, ...] = ()
     beam: int = 4
     alpha: float = 0.6
@@ -45,10 +47,20 @@ class Rules:
         """Return the length penalty ((5 + |Y|) / 6)^alpha, where |Y| counts the end token if there is one."""
         return ((5 + np.asarray(length, np.float64)) / 6) ** self.alpha
 
+    @property
+    def considered(self) -> int:
+        """The number of candidates per sentence among which a beam finds its successors, whichever of them end."""
+        return (2 + len(self.more_eos)) * self.beam
+
+    def ends(self, ids: IntArray) -> BoolArray:
+        """Mark the tokens that finish a hypothesis. (...) -> (...)"""
+        found: BoolArray = np.isin(ids, (self.eos, *self.more_eos)) if self.more_eos else ids == self.eos
+        return found
+
     def candidates(self, length: int) -> int:
         """Return how many successors to request for a beam of `length` tokens, so that enough of them are allowed."""
         repeated = length if self.no_repeat_ngram or self.repetition_penalty > 1 else 0
-        return max(self.beam, self.pool) + 1 + len(self.suppress) + repeated
+        return max(self.beam, self.pool) + 1 + len(self.more_eos) + len(self.suppress) + repeated
 
     def rank(self, log_probabilities: FloatArray, ids: IntArray, tokens: IntArray, too_short: BoolArray) -> FloatArray:
         """Return the values to rank candidates by: penalised log-probabilities, or -inf if a rule forbids the token.
@@ -63,7 +75,7 @@ class Rules:
             (B, W, k)
         """
         forbidden = (ids[..., None] == np.asarray(self.suppress, np.int64)).any(-1)
-        forbidden |= too_short[:, None, None] & (ids == self.eos)
+        forbidden |= too_short[:, None, None] & self.ends(ids)
         if self.no_repeat_ngram:
             forbidden |= self._repeats(ids, tokens)
         values = log_probabilities

@@ -88,7 +88,7 @@ class Sampler:
             tokens=tokens,
             log_probabilities=log_probabilities[row, parents, column],
             totals=totals,
-            ended=(tokens == rules.eos) & (totals > -np.inf),
+            ended=rules.ends(tokens) & (totals > -np.inf),
             kept=np.broadcast_to(np.arange(rules.beam), shape),
             stranded=beams.dead_ends(candidates),
         )

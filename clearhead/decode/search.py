@@ -108,7 +108,7 @@ class Search:
         step = self.choose(self.beams, self._candidates(), self.rules)
         self.answers.add_ended(step, self.beams)
         self.answers.add_unfinished(self.beams, step.stranded)
-        parents, self.beams = self.beams.extend(step, self.rules.eos)
+        parents, self.beams = self.beams.extend(step, self.rules)
         if self.limits.can_stop:
             self.beams = self.answers.add_stopped(self.beams, self.limits)
         width, self.tokens = self.tokens.shape[1], self.beams.tokens[:, :, -1]
@@ -175,10 +175,10 @@ def choose_best(beams: Beams, candidates: Candidates, rules: Rules) -> Step:
     sentences, width, k = candidates.ids.shape
     totals = (beams.totals[:, :, None] + candidates.values).reshape(sentences, -1)
     tokens, beam = candidates.ids.reshape(sentences, -1), np.broadcast_to(np.arange(width * k) // k, totals.shape)
-    order = np.lexsort((tokens, beam, -totals))[:, : 2 * rules.beam]  # at most `beam` of them end
+    order = np.lexsort((tokens, beam, -totals))[:, : rules.considered]  # at most `beam` of them end
     row = np.arange(sentences)[:, None]
     tokens, totals = tokens[row, order], totals[row, order]
-    ends, allowed = tokens == rules.eos, totals > -np.inf
+    ends, allowed = rules.ends(tokens), totals > -np.inf
     continues = (allowed & ~ends).any(1, keepdims=True)
     return Step(
         number=beams.tokens.shape[2] + 1,
@@ -207,7 +207,8 @@ class _Answers:
         for row, column in np.argwhere(step.ended).tolist():
             ids, parts = beams.written(row, step.parents[row, column])
             parts.append(float(step.log_probabilities[row, column]))
-            self._add(row, ids, parts, step.totals[row, column], finished=True)
+            end = int(step.tokens[row, column])
+            self._add(row, ids, parts, step.totals[row, column], finished=True, end=end)
 
     def add_stopped(self, beams: Beams, limits: Limits) -> Beams:
         """Add the hypotheses that meet a stopping criterion, and return the beams without them."""
@@ -256,9 +257,11 @@ class _Answers:
         answers.found, answers.count, answers.worst = found, count, worst
         return answers
 
-    def _add(self, row: int, ids: IntArray, parts: list[float], total: float, *, finished: bool) -> None:
+    def _add(
+        self, row: int, ids: IntArray, parts: list[float], total: float, *, finished: bool, end: int | None = None
+    ) -> None:
         score = float(total / self.rules.penalty(len(parts)))
-        answer = Hypothesis(tuple(ids.tolist()), score, sum(parts), tuple(parts), finished)
+        answer = Hypothesis(tuple(ids.tolist()), score, sum(parts), tuple(parts), finished, end)
         found = self.found[row]
         key = len(found) if self.rules.detokenize is None else self.rules.detokenize(answer.ids)
         if key in found and found[key].sort_key <= answer.sort_key:

@@ -59,6 +59,7 @@ class Session:
         self.diverse = config.diverse and config.n_best > 1
         self.rules = Rules(
             eos=special.eos,
+            more_eos=special.more_eos,
             suppress=special.never_generated if suppress is None else tuple(suppress),
             beam=self.width,
             alpha=config.alpha,
@@ -276,7 +277,7 @@ class Session:
             search = Search(decoding, start, requests, replace(self.rules, beam=n))
             steps = [search.step() for _ in range(length + 1) if search.live]
         for step in steps[length:]:
-            fits = (step.tokens != self.special.eos) & (step.totals > -np.inf)
+            fits = ~self.rules.ends(step.tokens) & (step.totals > -np.inf)
             for place, tokens, allowed in zip(step.sentences.tolist(), step.tokens, fits):
                 found[place] = tokens[allowed][:n].tolist()
         return found

@@ -138,6 +138,8 @@ def generation_files(config: Config, theirs: Mapping[str, Any], tokenizers: Toke
         return {}
     decode, suppressed = config.decode, tokenizers.target.suppressed(config.decode)
     found = {name: it for name, it in theirs.items() if name.endswith("_token_id") and it is not None}
+    if config.model.more_eos_ids:
+        found["eos_token_id"] = [config.model.eos_id, *config.model.more_eos_ids]
     if config.model.topology == "decoder-only":
         found["max_new_tokens"] = decode.max_len or max(decode.max_extra, decode.min_len)
     elif decode.max_len is None:

@@ -96,13 +96,16 @@ def _config(
 ) -> Config:
     """Return our settings."""
     given.expect("quantization_config", None)
-    _keep_one_end(given, tokens)
+    more_eos = _keep_one_end(given)
     task = "embed" if task is None and (folder / MODULES).is_file() else _task(given, kind, task)
     settings = kind.settings(given, tokens) | {"train.task": task} | kind.head(given, task)
     if kind.reads_text:
         settings |= _framed(given, settings, tokenizer, tokens)
     settings |= read_embedding(folder) if task == "embed" else {}
     if settings["model.topology"] != "encoder-only":
+        settings["model.more_eos_ids"] = more_eos
+        if settings["model.pad_id"] in more_eos:  # padding has to be told from the end of a text
+            settings["model.pad_id"] = settings["model.tgt_vocab_size"]
         settings |= search_settings(given, settings)
     return without_suppressed(given, complete(settings, folder), tokenizer)
 
@@ -125,17 +128,15 @@ def _framed(given: Given, settings: Mapping[str, Any], tokenizer: str, tokens: M
     return {"model.begin": True, "model.bos_id": before[0]} if before else {"model.begin": False}
 
 
-def _keep_one_end(given: Given, tokens: Mapping[str, int]) -> None:
-    """Keep the first of several EOS ids, and note the others."""
+def _keep_one_end(given: Given) -> tuple[int, ...]:
+    """Keep the first of several EOS ids as the model's own, and return the others."""
     ends = given.generating("eos_token_id")
-    if isinstance(ends, list) and ends:
-        names = {i: name for name, i in tokens.items()}
-        first, *others = (names.get(i, str(i)) for i in ends)
-        for values in (given.values, given.generation):
-            if values is not None:
-                values["eos_token_id"] = ends[0]
-        if others:
-            given.notes.append(f"only {first} ends a text now; {', '.join(others)} did too")
+    if not isinstance(ends, list) or not ends:
+        return ()
+    for values in (given.values, given.generation):
+        if values is not None:
+            values["eos_token_id"] = ends[0]
+    return tuple(dict.fromkeys(it for it in ends if it != ends[0]))
 
 
 def _task(given: Given, kind: "Family", asked: str | None) -> str:

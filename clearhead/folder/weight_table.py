@@ -13,7 +13,6 @@ from ..errors import ModelError
 Shape = tuple[int, ...]
 
 SAME_MODEL = "restore config.json and model.safetensors from the same model"
-_BUCKETS = 32  # of relative positions
 _CUSTOM = {  # the weights of a custom part, or tied to it, which only its class knows
     "front": r"(^|\.)(embedding|projection)\.",
     "attention": r"\.attend\.",
@@ -145,7 +144,7 @@ class _Table:
         if config.positions == "learned":
             self.shapes[f"{prefix}positions.table"] = (config.max_len, config.d_model)
         elif config.positions == "relative":
-            self.shapes[f"{prefix}positions.table"] = (_BUCKETS, config.n_heads)
+            self.shapes[f"{prefix}positions.table"] = (config.relative_buckets, config.n_heads)
         if config.embedding_norm:
             self.norm(f"{prefix}embedding_norm")
         if self.has_final_norm:

@@ -207,6 +207,7 @@ def _for_positions(config: ModelConfig, two_sided: bool) -> dict[str, Any]:
     heads = {"n_heads": config.n_heads, "d_head": config.head_width}
     waves = {"base": config.rotary_base, "scaling": rotary_scaling(config.rotary_scaling)}
     sizes = {"d_model": config.d_model, "max_len": config.max_len, "two_sided": two_sided}
+    sizes |= {"n_buckets": config.relative_buckets, "max_distance": config.relative_distance}
     return {**sizes, **heads, **waves, **_for_grid(config)}
 
 

@@ -154,15 +154,20 @@ def stretched(frequency: Tensor, scaling: tuple[float, ...]) -> Tensor:
 
     Args:
         frequency: the frequencies.
-        scaling: () changes nothing. (factor,) divides all frequencies (Chen et al. 2023). (factor, low, high, length),
-            of Llama 3, divides those that turn less than `low` times within `length` tokens, leaves those alone that
-            turn more than `high` times, and blends in between.
+        scaling: () changes nothing. (factor,) divides all frequencies (Chen et al. 2023). (factor, short, long), YaRN
+            (Peng et al. 2023), divides those of wavelengths above `long` tokens, leaves those below `short` alone, and
+            blends in between, by the logarithm. (factor, low, high, length), of Llama 3, divides those that turn less
+            than `low` times within `length` tokens, leaves those alone that turn more than `high` times, and blends in
+            between.
     """
-    if len(scaling) < 4:
+    if len(scaling) < 3:
         return frequency / scaling[0] if scaling else frequency
-    factor, low, high, length = scaling
-    turns = length * frequency / (2 * math.pi)
-    kept = ((turns - low) / (high - low)).clamp(0, 1)
+    factor, low, high = scaling[:3]
+    if len(scaling) == 3:
+        kept = ((2 * math.pi / frequency).log() - math.log(high)) / (math.log(low) - math.log(high))
+    else:
+        kept = (scaling[3] * frequency / (2 * math.pi) - low) / (high - low)
+    kept = kept.clamp(0, 1)
     return kept * frequency + (1 - kept) * frequency / factor
 
 

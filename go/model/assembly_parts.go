@@ -65,7 +65,7 @@ func (a *assembly) positions(prefix string, twoSided bool) Positions {
 	}
 }
 
-// rotaryScaling reads none, linear:FACTOR or llama3:FACTOR:LOW:HIGH:LENGTH.
+// rotaryScaling reads none, linear:FACTOR, llama3:FACTOR:LOW:HIGH:LENGTH or yarn:FACTOR:SHORT:LONG.
 func (a *assembly) rotaryScaling() []float64 {
 	parts := strings.Split(a.config.RotaryScaling, ":")
 	var numbers []float64
@@ -75,10 +75,10 @@ func (a *assembly) rotaryScaling() []float64 {
 			numbers = append(numbers, number)
 		}
 	}
-	if expected, known := map[string]int{"none": 0, "linear": 1, "llama3": 4}[parts[0]]; !known || len(numbers) != expected ||
+	if expected, known := map[string]int{"none": 0, "linear": 1, "yarn": 3, "llama3": 4}[parts[0]]; !known || len(numbers) != expected ||
 		len(parts) != expected+1 {
 		a.err = &errors.Error{What: fmt.Sprintf("model.rotary_scaling=%q isn't a scaling of rotary positions", a.config.RotaryScaling),
-			Expected: "none, linear:FACTOR or llama3:FACTOR:LOW:HIGH:LENGTH", Name: "model.rotary_scaling"}
+			Expected: "none, linear:FACTOR, llama3:FACTOR:LOW:HIGH:LENGTH or yarn:FACTOR:SHORT:LONG", Name: "model.rotary_scaling"}
 	}
 	return numbers
 }

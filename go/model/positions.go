@@ -100,9 +100,11 @@ func (r Rotary) Rotation(first, n int) *Rotation {
 
 // stretched lowers a frequency of a rotation, in radians per token, so that it covers longer texts.
 //
-// No scaling changes nothing. One number is a factor, which divides all frequencies (Chen et al. 2023). Four are factor,
-// low, high and length, of Llama 3: frequencies that turn less than `low` times within `length` tokens are divided, those
-// that turn more than `high` times are left alone, and those in between are blended.
+// No scaling changes nothing. One number is a factor, which divides all frequencies (Chen et al. 2023). Three are factor,
+// short and long, of YaRN (Peng et al. 2023): frequencies of wavelengths above `long` tokens are divided, those below
+// `short` are left alone, and those in between are blended by the logarithm. Four are factor, low, high and length, of
+// Llama 3: frequencies that turn less than `low` times within `length` tokens are divided, those that turn more than
+// `high` times are left alone, and those in between are blended.
 func stretched(frequency float64, scaling []float64) float64 {
 	switch len(scaling) {
 	case 0:
@@ -110,9 +112,14 @@ func stretched(frequency float64, scaling []float64) float64 {
 	case 1:
 		return frequency / scaling[0]
 	}
-	factor, low, high, length := scaling[0], scaling[1], scaling[2], scaling[3]
-	turns := length * frequency / (2 * math.Pi)
-	kept := math.Min(math.Max((turns-low)/(high-low), 0), 1)
+	factor, low, high, wave := scaling[0], scaling[1], scaling[2], 2*math.Pi/frequency
+	var part float64
+	if len(scaling) == 3 {
+		part = math.Log(wave/high) / math.Log(low/high)
+	} else {
+		part = (scaling[3]/wave - low) / (high - low)
+	}
+	kept := math.Min(math.Max(part, 0), 1)
 	return kept*frequency + (1-kept)*frequency/factor
 }
 

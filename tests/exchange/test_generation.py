@@ -1,5 +1,6 @@
 """A model imported from each family generates the text of Transformers' `generate` with the folder's own settings."""
 
+import itertools
 import json
 import shutil
 import warnings
@@ -45,6 +46,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "shortest in all": {"min_length": 9, "max_length": 12},
     "forced end": {"max_new_tokens": 6, "forced_eos_token_id": 2},
     "no repeats": {"no_repeat_ngram_size": 2, "max_new_tokens": 15},
+    "several ends": {"eos_token_id": [2, 33, 51, 44, 13], "max_new_tokens": 25, "min_new_tokens": 3},
     "suppressed": {"suppress_tokens": [7, 20], "bad_words_ids": [[30]], "max_new_tokens": 8},
 }
 
@@ -88,6 +90,7 @@ def both(made: Any, folder: Path) -> tuple[list[list[int]], list[list[int]], lis
     """Return the tokens that they generate after each text, those that we do, and what the import notes."""
     notes: list[str] = []
     app = clearhead.load(import_model(folder, folder / "ours", say=notes.append))
+    ends = {app.config.model.eos_id, *app.config.model.more_eos_ids}
     model, decoder, theirs = made.kind.from_pretrained(folder), app.config.model.topology == "decoder-only", []
     for text in TEXTS:
         source = [int(it[1:]) for it in text.split()]
@@ -95,7 +98,7 @@ def both(made: Any, folder: Path) -> tuple[list[list[int]], list[list[int]], lis
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of lengths that aren't given
             found = model.generate(ids)[0].tolist()[len(source) if decoder else 1 :]
-        theirs.append(found[: found.index(2) if 2 in found else None])
+        theirs.append([*itertools.takewhile(lambda it: it not in ends, found)])
     answers = [it for (it,) in app.continuations(TEXTS)] if decoder else app.results(TEXTS)
     return theirs, [[int(it[1:]) for it in answer.tokens] for answer in answers], notes
 
@@ -170,7 +173,7 @@ def test_settings_of_pipelines_are_named(made, tmp_path) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_settings_come_back_from_an_export(made, tmp_path, family) -> None:
     given = {"num_beams": 2, "length_penalty": 0.5, "no_repeat_ngram_size": 3, "max_new_tokens": 9}
-    given |= {"min_new_tokens": 4, "temperature": 0.5, "top_k": 7}
+    given |= {"min_new_tokens": 4, "temperature": 0.5, "top_k": 7, "eos_token_id": [2, 9]}
     imported = read(with_settings(made(family), tmp_path / "hf", given))
     assert (imported.config.decode.alpha, imported.config.decode.min_len) == (0.5, 4)
     write(imported.config, imported.weights, imported.tokenizer, tmp_path / "back")

@@ -44,7 +44,7 @@ def pairwise(parts: dict[str, list[Any]]) -> list[dict[str, Any]]:
 MORE_PARTS: dict[str, list[Any]] = {
     "model.d_head": [None, 6],
     "model.positions": ["rotary"],
-    "model.rotary_scaling": ["none", "linear:4", "llama3:8:1:4:20"],
+    "model.rotary_scaling": ["none", "linear:4", "llama3:8:1:4:20", "yarn:4:10:40"],
     "model.rotary_base": [10_000.0, 500.0],
     "model.attention_scale": [None, 0.7],
     "model.window": [None, 5],

@@ -160,6 +160,10 @@ def test_rotary_frequencies_have_a_base_and_can_be_stretched() -> None:
             smooth = (64 / wavelength - 1) / (4 - 1)
             expected.append((1 - smooth) * frequency / 8 + smooth * frequency)
     torch.testing.assert_close(angles("llama3:8:1:4:64"), torch.tensor(expected))
+    kept = [min(1, max(0, math.log(60 * f / (2 * math.pi)) / math.log(60 / 10))) for f in plain]
+    yarn = [k * f + (1 - k) * f / 8 for k, f in zip(kept, plain)]
+    torch.testing.assert_close(angles("yarn:8:10:60"), torch.tensor(yarn))
+    assert kept[0] == 1 and 0 < kept[1] < 1 and kept[-1] == 0
     assert expected[0] == plain[0] and expected[-1] == plain[-1] / 8 and plain[1] / 8 < expected[1] < plain[1]
 
 
@@ -171,6 +175,7 @@ _BAD = [
     "linear:inf",
     "llama3:8",
     "yarn:4",
+    "yarn:4:60:10",
     "llama3:8:4:1:64",
     "none:1",
     "linear:2:3",
@@ -222,6 +227,8 @@ def test_a_token_head_can_transform_states_before_the_projection() -> None:
     ("decoder-only", "d_head", 0), ("decoder-only", "attention_scale", 0.0), ("decoder-only", "logit_scale", math.inf),
     ("decoder-only", "embedding_scale", -1.0), ("decoder-only", "window", 0), ("encoder-only", "window", 4),
     ("decoder-only", "rotary_base", 500.0), ("decoder-only", "rotary_scaling", "linear:2"),
+    ("decoder-only", "relative_buckets", 16), ("decoder-only", "relative_buckets", 3),
+    ("decoder-only", "relative_distance", 2**30),
     ("encoder-only", "logit_scale", 2.0), ("encoder-only", "projection_bias", True), ("encoder-only", "pooler", "tanh"),
     ("encoder-only", "token_transform", True),
     ("encoder-only", "n_separators", 2),

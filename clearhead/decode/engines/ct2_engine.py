@@ -70,6 +70,7 @@ class Ct2Engine:
         return (
             cpu_obstacle(device)
             or ct2_obstacle(config)
+            or (f"it doesn't support model.more_eos_ids={config.more_eos_ids}" if config.more_eos_ids else "")
             or ("" if _format("fp32") in formats else "it needs a model folder")
         )
 

@@ -15,8 +15,10 @@ from ..resolved import resolved
 from ..weight_names import Name
 from .given import Given
 
-# Settings of ours that change no output of a trained model, or that the tokenizer file carries.
-_OURS_WITHOUT_EFFECT = frozenset((*DROPOUT, *AUGMENTATION, "model.unk_id", "model.mask_id", "model.begin"))
+# Settings of ours that change no output of a trained model, or that other files carry.
+_OURS_WITHOUT_EFFECT = frozenset(
+    (*DROPOUT, *AUGMENTATION, "model.unk_id", "model.mask_id", "model.begin", "model.more_eos_ids")
+)
 
 ACTIVATIONS = {
     "gelu": "gelu",

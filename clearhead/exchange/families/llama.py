@@ -4,19 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...config import Config, ModelConfig
-from ...config.rotary_scaling import rotary_scaling
+from ...config.model_settings import ModelSettings
 from ...errors import ModelError
 from ..resolved import resolved
 from ..weight_names import Name, blocks
 from .family import Family, Same
 from .given import Given
+from .rotation import read_rotation, written_rotation
 
 _ACTIVATIONS = {"silu": "swiglu", "swish": "swiglu", "gelu_pytorch_tanh": "geglu", "gelu_new": "geglu"}
-_SCALINGS: Mapping[str, Sequence[str]] = {  # their names for the numbers of each scaling, in our order
-    "none": (),
-    "linear": ("factor",),
-    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
-}
 
 
 class Llama(Family):
@@ -50,6 +46,7 @@ class Llama(Family):
     )
     derived: ClassVar[Sequence[str]] = (
         *("model.n_kv_heads", "model.d_head", "model.rotary_base", "model.rotary_scaling", "model.bias"),
+        "model.attention_scale",
         *("model.pad_id", "model.bos_id", "model.eos_id", "model.src_vocab_size", "model.n_encoder_layers"),
     )
     n_kv_heads: ClassVar[int | None] = None
@@ -65,7 +62,7 @@ class Llama(Family):
             "model.d_head": None if d_head == width / heads else d_head,
             **self.biases(given),
             **self.attends(given, found["model.n_decoder_layers"]),
-            **_rotation(given),
+            **read_rotation(given, d_head or width // heads),
             **_special(given, self.special, found["model.tgt_vocab_size"], tokens),
         }
 
@@ -82,19 +79,23 @@ class Llama(Family):
 
     def their_config(self, config: Config) -> dict[str, Any]:
         model = config.model
-        scaling, *_ = model.rotary_scaling.split(":")
-        numbers = dict(zip(_SCALINGS[scaling], map(_plain, rotary_scaling(model.rotary_scaling))))
-        rope = {"rope_type": "default" if scaling == "none" else scaling, **numbers}
+        rope = written_rotation(model)
         return {
             "num_key_value_heads": resolved(model)["model.n_kv_heads"],
             "head_dim": model.head_width,
             "rope_parameters": {"rope_theta": model.rotary_base, **rope},
             "rope_theta": model.rotary_base,  # for readers that don't know rope_parameters
-            "rope_scaling": rope if numbers else None,
+            "rope_scaling": None if model.rotary_scaling == "none" else rope,
             "bos_token_id": model.bos_id,
             "eos_token_id": model.eos_id,
             "pad_token_id": model.pad_id if model.pad_id < model.tgt_vocab_size else None,
         } | self.their_parts(model)
+
+    def lacks(self, model: ModelSettings) -> dict[str, str]:
+        found = super().lacks(model)
+        if model.attention_scale is not None and not model.rotary_scaling.startswith("yarn"):
+            found["model.attention_scale"] = "none"
+        return found
 
     def their_parts(self, model: ModelConfig) -> dict[str, Any]:
         """Return their settings for biases and windows."""
@@ -168,31 +169,6 @@ class Qwen2(Llama):
     def their_parts(self, model: ModelConfig) -> dict[str, Any]:
         windowed = model.window is not None
         return {"use_sliding_window": windowed, "sliding_window": model.window, "max_window_layers": 0}
-
-
-def _rotation(given: Given) -> dict[str, Any]:
-    """Return our settings for rotary positions: those of Transformers 5, or the two of older versions."""
-    old, new = given.get("rope_scaling", {}), given.get("rope_parameters", {})
-    rope = Given(given.path, old or new)
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    name, label = ("none" if kind == "default" else kind), "rope_type" if "rope_type" in rope.values else "type"
-    if name not in _SCALINGS:
-        raise rope.unsupported(label, expected="default, linear or llama3")
-    rope.expect("partial_rotary_factor", 1)
-    given.expect("partial_rotary_factor", 1)
-    longest = given.get("max_position_embeddings", 2048)
-    numbers = {it: rope.get(it, longest if "max_position" in it else None) for it in _SCALINGS[name]}
-    if missing := [it for it, number in numbers.items() if number is None]:
-        raise ModelError(f"{given.path} has {label}={kind!r} without {missing[0]}", name=missing[0])
-    return {
-        "model.rotary_base": float(rope.get("rope_theta", given.get("rope_theta", 10_000.0))),
-        "model.rotary_scaling": ":".join([name, *(str(_plain(float(it))) for it in numbers.values())]),
-    }
-
-
-def _plain(number: float) -> float:
-    """Return whole numbers as int, so that they're written without a point."""
-    return int(number) if number.is_integer() else number
 
 
 def _special(

@@ -51,6 +51,8 @@ class T5(EncoderDecoderFamily):
         Same("model.n_encoder_layers", ("num_layers",), 6),
         Same("model.max_len", ("n_positions",), 512),
         Same("model.norm_eps", ("layer_norm_epsilon",), 1e-6),
+        Same("model.relative_buckets", ("relative_attention_num_buckets",), 32),
+        Same("model.relative_distance", ("relative_attention_max_distance",), 128),
         Same("model.activation", ("feed_forward_proj",), "relu", _ACTIVATIONS),
         Same("model.dropout", ("dropout_rate",), 0.1),
     )
@@ -61,8 +63,6 @@ class T5(EncoderDecoderFamily):
     )
 
     def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
-        given.expect("relative_attention_num_buckets", 32)
-        given.expect("relative_attention_max_distance", 128)
         tied = given.get("tie_word_embeddings", True)
         scaled = given.get("scale_decoder_outputs", tied)
         own = not scaled and _PROJECTION in given.weights
@@ -86,8 +86,6 @@ class T5(EncoderDecoderFamily):
         model = config.model
         return super().their_config(config) | {
             "num_decoder_layers": model.n_decoder_layers,
-            "relative_attention_num_buckets": 32,
-            "relative_attention_max_distance": 128,
             "tie_word_embeddings": model.logit_scale != 1,
         }
 

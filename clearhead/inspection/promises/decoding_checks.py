@@ -187,7 +187,7 @@ def engine_steps(engine: StepEngine, prompts: Sequence[list[int]], rest: Sequenc
 def _rescored(model: nn.Module, prompt: Sequence[int], answer: Hypothesis, alpha: float, case: Case) -> Tensor:
     """Return each token's log-probability, their sum, and the sum over ((5 + n) / 6)^alpha. -> (n + 2,)"""
     special, device = case.inputs.special, case.device
-    tokens = [*answer.ids, special.eos][: len(answer.token_log_probabilities)]
+    tokens = [*answer.ids, *answer.last(special.eos)][: len(answer.token_log_probabilities)]
     if isinstance(model, EncoderDecoder):
         start = [special.start]
         source = torch.from_numpy(np.array(prompt))[None].to(device)

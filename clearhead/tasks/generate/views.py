@@ -50,7 +50,7 @@ def explain_continuation(
     with tree.watching(model):
         [hypotheses] = session.answers([read], tree.observe, prefix)
     best = hypotheses[0]
-    said = [*prompt[1:], *best.ids, *([task.special.eos] if best.finished else [])]
+    said = [*prompt[1:], *best.ids, *best.last(task.special.eos)]
     inputs, spell = [*prompt, *best.ids][: len(said)], {"decoder": target.pieces}
     with evaluation(model), torch.inference_mode(), record(model, pieces=spell, limit=None) as trace:
         model(torch.tensor([inputs], device=task.config.train.device))

@@ -42,7 +42,7 @@ def explain_sequence(
     with tree.watching(model):
         [hypotheses] = session.answers([ids], tree.observe, prefix)
     best = hypotheses[0]
-    said = [*best.ids, special.eos] if best.finished else list(best.ids)  # EOS only if the model predicted it
+    said = [*best.ids, *best.last(special.eos)]
     longest = session.request(ids, prefix).max_len
     inputs, device = [special.start, *best.ids][: len(said)], task.config.train.device
     read, spell = task.encoder_input(ids).to(device), {"encoder": source.pieces, "decoder": target.pieces}

@@ -43,6 +43,8 @@ VARIANTS: list[dict[str, Any]] = [
     {"activation": "gelu_tanh", "start_id": 2, "pad_id": V, "unk_id": None, "mask_id": None, "window": 3},
     {"activation": "silu", "positions": "sinusoidal_halves", "d_model": 15, "n_heads": 3, "d_head": 8},
     {"positions": "rotary", "rotary_base": 100.0, "rotary_scaling": "llama3:8:1:4:64", "norm": "rms"},
+    {"positions": "rotary", "rotary_base": 100.0, "rotary_scaling": "yarn:4:10:40", "more_eos_ids": (5, 9)},
+    {"positions": "relative", "relative_buckets": 10, "relative_distance": 8},
     {"positions": "rotary", "d_model": 16, "n_heads": 4, "n_kv_heads": 2, "activation": "swiglu", "bias": False},
 ]
 

@@ -17,6 +17,7 @@ from clearhead.errors import ModelError
 from clearhead.exchange.huggingface import folder_files
 from clearhead.exchange.import_model import import_model, read
 from clearhead.exchange.imported import Imported
+from clearhead.model.restore import restore
 from clearhead.model.transformer import build
 
 from ..conftest import shaken, unicode_lines
@@ -26,11 +27,24 @@ SIZES = {"vocab_size": 600, "hidden_size": 24, "intermediate_size": 20, "num_hid
 SIZES |= {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LLAMA3 |= {"original_max_position_embeddings": 16, "rope_theta": 500.0}
+YARN = {
+    "rope_type": "yarn",
+    "factor": 4.0,
+    "original_max_position_embeddings": 16,
+    "rope_theta": 50.0,
+    "beta_fast": 2.0,
+}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("Llama", {}),
     "llama3": ("Llama", {"rope_parameters": LLAMA3, "tie_word_embeddings": True}),
     "llama wide": ("Llama", {"head_dim": 10, "attention_bias": True, "mlp_bias": True, "num_key_value_heads": 4}),
     "linear": ("Llama", {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 10_000.0}}),
+    "yarn": ("Llama", {"rope_parameters": YARN}),
+    "yarn with its own factors": (
+        "Qwen2",
+        {"rope_parameters": YARN | {"mscale": 0.7, "mscale_all_dim": 0.3, "truncate": False}, "eos_token_id": 2},
+    ),
+    "dynamic": ("Llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 500.0}}),
     "geglu": ("Llama", {"hidden_act": "gelu_pytorch_tanh", "rms_norm_eps": 1e-3}),
     "mistral": ("Mistral", {"sliding_window": 5, "head_dim": 8}),
     "mistral without a window": ("Mistral", {"sliding_window": None}),
@@ -202,8 +216,8 @@ def test_absent_settings_have_the_defaults_of_their_class(made, tmp_path) -> Non
         ("llama", "attention_bias", {"attention_bias": True}),
         ("llama", "mlp_bias", {"mlp_bias": True}),
         ("llama", "partial_rotary_factor", {"partial_rotary_factor": 0.5}),
-        *(("llama", "rope_type", {"rope_parameters": {"rope_type": it}}) for it in ("dynamic", "yarn", "longrope")),
-        ("llama", "type", {"rope_scaling": {"type": "yarn"}}),
+        ("llama", "rope_type", {"rope_parameters": {"rope_type": "longrope"}}),
+        ("llama", "type", {"rope_scaling": {"type": "longrope"}}),
         ("qwen2 with a window", "max_window_layers", {"max_window_layers": 1, "layer_types": ...}),
         ("qwen2 with a window", "layer_types", {"layer_types": ["full_attention", "sliding_attention"]}),
     ],
@@ -244,13 +258,30 @@ def test_the_token_before_a_text_is_that_of_the_tokenizer_whatever_the_settings_
     assert (caught.value.name, caught.value.value) == ("post_processor", ["<s>", "<s>"])
 
 
-def test_the_first_of_several_end_tokens_is_kept_and_the_others_are_noted(made, tmp_path) -> None:
-    folder = rewritten(made("qwen2"), tmp_path, eos_token_id=[0, 1])
-    assert read(folder).config.model.eos_id == 0
-    (folder / "generation_config.json").write_text('{"eos_token_id": [2, 0], "max_new_tokens": 9}')
+def test_several_end_tokens_are_kept(made, tmp_path) -> None:
+    folder = rewritten(made("qwen2"), tmp_path, eos_token_id=[0, 1], pad_token_id=1)
+    model = read(folder).config.model
+    assert (model.eos_id, model.more_eos_ids, model.pad_id) == (0, (1,), 600)
+    (folder / "generation_config.json").write_text('{"eos_token_id": [2, 0, 2], "max_new_tokens": 9}')
     imported = read(folder)
-    assert imported.config.model.eos_id == 2
-    assert imported.notes == ["only <|im_end|> ends a text now; <|endoftext|> did too"]
+    assert (imported.config.model.eos_id, imported.config.model.more_eos_ids) == (2, (0,))
+    assert imported.notes == []
+
+
+def test_an_original_length_next_to_the_scaling_counts_before_one_inside(hf, made, tmp_path) -> None:
+    for i, scaling in enumerate((LLAMA3, YARN)):
+        (folder := tmp_path / str(i)).mkdir()
+        rewritten(made("llama"), folder, rope_parameters=scaling, original_max_position_embeddings=9)
+        theirs, imported = hf.AutoModelForCausalLM.from_pretrained(folder), read(folder)
+        ours = restore(imported.config.model, imported.weights).eval()
+        tokens = torch.randint(3, 600, (2, 40), generator=torch.Generator().manual_seed(1))
+        with torch.no_grad():
+            torch.testing.assert_close(ours(tokens), theirs(tokens).logits, rtol=0, atol=1e-4)
+
+
+def test_an_unknown_key_is_not_read_and_not_called_without_effect(made, tmp_path) -> None:
+    *_, note = read(rewritten(made("llama"), tmp_path, some_key=3, use_cache=True)).notes
+    assert note == "settings of config.json that aren't read: some_key"
 
 
 def test_sharded_files_in_half_precision_become_one_file_in_float32(hf, made, tmp_path) -> None:

@@ -33,7 +33,7 @@ GENERATE = {"model.topology": "decoder-only", "train.task": "generate", "decode.
 VARIANTS: list[dict[str, Any]] = [
     {"data.tokenizer": "bpe", "model.tie": "all", "decode.no_repeat_ngram": 2, "decode.repetition_penalty": 1.5},
     {
-        "model.positions": "rotary", "model.rotary_scaling": "llama3:8:1:4:20", "model.norm": "rms",
+        "model.positions": "rotary", "model.rotary_scaling": "yarn:4:10:40", "model.norm": "rms",
         "model.pre_norm": True, "model.activation": "swiglu", "model.n_kv_heads": 2, "model.bias": False,
         "model.tie": "target", "data.tokenizer": "unigram", "model.attention_scale": 0.7, "model.logit_scale": 0.6,
     },

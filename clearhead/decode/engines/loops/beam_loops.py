@@ -109,10 +109,10 @@ def advance(
     order = np.empty(width, np.int64)
     for c in range(count):
         reached[top.beams[c]] = True
-        if top.tokens[c] == rules.eos:
+        if rules.ends[top.tokens[c]]:
             if c < width:
-                last = top.log_probabilities[c]
-                add_answer(found, source, beams, slot, top.beams[c], length, top.totals[c], last, True, rules)
+                last, token = top.log_probabilities[c], top.tokens[c]
+                add_answer(found, source, beams, slot, top.beams[c], length, top.totals[c], last, token, rules)
         elif kept < width:
             order[kept] = c
             kept += 1
@@ -178,10 +178,10 @@ def search(encoder: Stack, decoder: Stack, jobs: Jobs, rules: Ruling, slots: int
         np.empty((slots, width), np.int64),
     )
     top = Top(
-        np.empty(2 * width, np.float64),
-        np.empty(2 * width, np.int64),
-        np.empty(2 * width, np.int64),
-        np.empty(2 * width, np.float32),
+        np.empty(rules.considered, np.float64),
+        np.empty(rules.considered, np.int64),
+        np.empty(rules.considered, np.int64),
+        np.empty(rules.considered, np.float32),
     )
     logits, waiting, live = np.empty((slots * width, len(rules.suppressed)), np.float32), 0, 0
     for slot in range(slots):
@@ -209,7 +209,7 @@ def choose(jobs: Jobs, rules: Ruling, beams: Beams, top: Top, logits: Floats, fo
             continue
         forced = jobs.prefixes[source, length] if length < jobs.prefixes.shape[1] else -1
         forced = rules.eos if jobs.max_len[source] == length else forced
-        forbidden = rules.eos if jobs.min_len[source] > length else -1
+        too_short = jobs.min_len[source] > length
         for w in range(rules.beam):
             total = beams.totals[slot, w]
             if total == -np.inf:
@@ -223,5 +223,5 @@ def choose(jobs: Jobs, rules: Ruling, beams: Beams, top: Top, logits: Floats, fo
                 part = logits[row, forced] - normalizer
                 count = offer(top, count, total + np.float64(part), w, forced, part)
             else:
-                count = offer_all(top, count, logits[row], normalizer, total, w, forbidden, rules)
+                count = offer_all(top, count, logits[row], normalizer, total, w, too_short, rules)
         advance(jobs, rules, beams, slot, top, count, found, history)

@@ -32,10 +32,11 @@ def add_answer(
     length: int,
     total: float,
     last: Float,
-    eos: bool,
+    end: int,
     rules: Ruling,
 ) -> None:
-    """Add the first `length` tokens of a hypothesis to the answers, and the end token if it ended with one."""
+    """Add the first `length` tokens of a hypothesis to the answers, and the end token if it isn't -1."""
+    eos = end >= 0
     parts = length + 1 if eos else length
     score = total / penalty(parts, rules.alpha)
     count = min(found.n_found[source], rules.beam)
@@ -54,7 +55,7 @@ def add_answer(
     copy(beams.tokens[slot, beam, :length], found.tokens[source, at])
     copy(beams.log_probabilities[slot, beam, :length], found.log_probabilities[source, at])
     if eos:
-        found.log_probabilities[source, at, length] = last
+        found.tokens[source, at, length], found.log_probabilities[source, at, length] = end, last
     found.lengths[source, at], found.totals[source, at] = parts, total
     found.scores[source, at], found.finished[source, at] = score, eos
 
@@ -67,4 +68,4 @@ def add_unfinished(found: Found, beams: Beams, slot: int, reached: NDArray[np.bo
         return
     for w in range(rules.beam):
         if not reached[w] and beams.totals[slot, w] > -np.inf:
-            add_answer(found, source, beams, slot, w, length, beams.totals[slot, w], ZERO, False, rules)
+            add_answer(found, source, beams, slot, w, length, beams.totals[slot, w], ZERO, -1, rules)

@@ -32,13 +32,15 @@ class Ruling(NamedTuple):
     alpha: float
     n_best: int
     suppressed: NDArray[np.bool_]  # (V,)
+    ends: NDArray[np.bool_]  # (V,): tokens that finish a hypothesis
+    considered: int  # candidates of a source
 
 
 class Found(NamedTuple):
     """The W best answers to each source, best first."""
 
-    tokens: Ints  # (N, W, T)
-    log_probabilities: Floats  # (N, W, T), with that of the end token
+    tokens: Ints  # (N, W, T), with the end token
+    log_probabilities: Floats  # (N, W, T), the same
     lengths: Ints  # (N, W): numbers of log-probabilities
     totals: NDArray[np.float64]  # (N, W)
     scores: NDArray[np.float64]  # (N, W)
@@ -60,7 +62,7 @@ class Beams(NamedTuple):
 
 
 class Top(NamedTuple):
-    """The 2 W best candidates of one source, best first."""
+    """The best candidates of one source, best first: 2 W, and W for each further end token."""
 
     totals: NDArray[np.float64]
     beams: Ints

@@ -1,4 +1,4 @@
-"""The most likely successors of hypotheses: log-probabilities, and the best 2 W of them."""
+"""The most likely successors of hypotheses: log-probabilities, and the best of them."""
 
 import numpy as np
 
@@ -58,9 +58,9 @@ def reach(logits: Floats, normalizer: Float, least: Float) -> bool:
 
 @compiled
 def offer_all(
-    top: Top, count: int, logits: Floats, normalizer: Float, total: float, beam: int, forbidden: int, rules: Ruling
+    top: Top, count: int, logits: Floats, normalizer: Float, total: float, beam: int, too_short: bool, rules: Ruling
 ) -> int:
-    """Offer every successor of a beam, except suppressed ones and `forbidden`. Return the number of candidates."""
+    """Offer every allowed successor of a beam. Return the number of candidates."""
     for first in range(0, len(logits), _BLOCK):
         end, enough = min(first + _BLOCK, len(logits)), -np.inf
         if count == len(top.totals):
@@ -71,6 +71,6 @@ def offer_all(
             reached = total + np.float64(logits[token] - normalizer)
             if count == len(top.totals) and reached <= top.totals[count - 1]:
                 continue
-            if token != forbidden and not rules.suppressed[token]:
+            if not (rules.suppressed[token] or (too_short and rules.ends[token])):
                 count = offer(top, count, reached, beam, token, logits[token] - normalizer)
     return count

@@ -136,7 +136,7 @@ class _Sides:
             found[parts.POSITIONS] = table
         if config.positions == "relative":
             table = self.array(f"{prefix}positions.table")
-            found[parts.NEAR] = relative_table(table, two_sided=not projects)
+            found[parts.NEAR] = relative_table(table, two_sided=not projects, farthest=self.config.relative_distance)
         if config.positions == "alibi":
             found[parts.SLOPES] = alibi_slopes(config.n_heads)[:, None]
         if projects:

@@ -68,7 +68,8 @@ def _decode(model: Model, batch: Batch, share: Sequence[int], rules: Rules) -> l
     jobs = _jobs([batch.sources[place] for place in share], batch.start[share], requests)
     suppressed = np.zeros(model.decoder.places[0, parts.PROJECTION, 1], np.bool_)
     suppressed[[token for token in rules.suppress if token < len(suppressed)]] = True
-    ruling = Ruling(rules.eos, beam, float(rules.alpha), rules.n_best, suppressed)
+    ends = rules.ends(np.arange(len(suppressed)))
+    ruling = Ruling(rules.eos, beam, float(rules.alpha), rules.n_best, suppressed, ends, rules.considered)
     shape = model.decoder.shape
     row_bytes = int(8 * shape.layers * shape.kv_heads * shape.d_head * most)
     slots = max(1, min(_ROWS, _CACHE_BYTES // row_bytes) // beam)
@@ -99,8 +100,9 @@ def _hypotheses(found: Found, n: int) -> list[Hypothesis]:
     for w in range(min(int(found.n_found[n]), found.tokens.shape[1])):
         length, finished = int(found.lengths[n, w]), bool(found.finished[n, w])
         parts = tuple(found.log_probabilities[n, w, :length].tolist())
-        ids = tuple(found.tokens[n, w, : length - finished].tolist())
-        answers.append(Hypothesis(ids, float(found.scores[n, w]), sum(parts), parts, finished))
+        ids = found.tokens[n, w, :length].tolist()
+        end = ids.pop() if finished else None
+        answers.append(Hypothesis(tuple(ids), float(found.scores[n, w]), sum(parts), parts, finished, end))
     return answers or [Hypothesis((), -np.inf, -np.inf, (), finished=False)]
 
 

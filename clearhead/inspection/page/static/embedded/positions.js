@@ -59,10 +59,12 @@ class Rotary extends Unordered {
   }
 }
 
-/** Lower a frequency, so that it covers longer texts: [], [factor], or [factor, low, high, length] of Llama 3. */
+/** Lower a frequency, so that it covers longer texts: [], [factor], [factor, short, long] of YaRN, or [factor, low, high, length] of Llama 3. */
 function stretched(frequency, scaling) {
-  if (scaling.length < 4) return frequency / (scaling[0] ?? 1);
-  const [factor, low, high, length] = scaling, turns = (length * frequency) / (2 * Math.PI), kept = Math.min(Math.max((turns - low) / (high - low), 0), 1);
+  if (scaling.length < 3) return frequency / (scaling[0] ?? 1);
+  const [factor, low, high, length] = scaling, wave = (2 * Math.PI) / frequency;
+  const part = length === undefined ? Math.log(wave / high) / Math.log(low / high) : (length / wave - low) / (high - low);
+  const kept = Math.min(Math.max(part, 0), 1);
   return kept * frequency + ((1 - kept) * frequency) / factor;
 }
 
