@@ -109,13 +109,16 @@ def train(
     out = _checked_path(out, "out")
     flags = {"resume": resume, "replace": replace, "progress": progress, "allow_custom_code": allow_custom_code}
     _check_options(flags, {"say": say, "on_step": on_step, "on_eval": on_eval})
+    from .exchange.huggingface import lost_export
     from .training import run
     from .training.beginning import RunOptions
     from .training.distributed.processes import joined
     from .training.warm_start import request, stages
 
     with joined() as processes, _files(data) as files:
-        options = RunOptions(resume, replace, say, on_step, on_eval, began, allow_custom_code, progress=progress)
+        options = RunOptions(
+            resume, replace, say, on_step, on_eval, began, allow_custom_code, progress=progress, notes=lost_export
+        )
         options = options.in_one_of(processes)
         if files:
             config = config.assign({"data.train": files}, "user")

@@ -105,8 +105,8 @@ def read_value(value: Any, kind: Any, name: str, *, source: str = "", parse: boo
     raise within(source, error)
 
 
-_EXPECTED = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a string"}
-_EXPECTED[tuple[int, ...]] = "a list of whole numbers"
+_EXPECTED: dict[Any, str] = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a string"}
+_EXPECTED |= {tuple[int, ...]: "a list of whole numbers"}
 _BOOLEANS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
 
 

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 from ..config import ModelConfig
-from ..errors import ModelError
 from ..tokenization.source_and_target import Tokenizers
 from .hf_tokenizers import SETTINGS, TARGET_TOKENIZER, TOKENIZER, token_ids
 from .sentencepiece_models import UNSEEN
@@ -13,28 +12,19 @@ from .sentencepiece_models import UNSEEN
 def tokenizer_files(tokenizers: Tokenizers, model: ModelConfig) -> dict[str, bytes]:
     """Return the tokenizer files of a folder, by name.
 
-    One tokenizer reads sources and writes answers. If targets are split in another way, theirs is in a file that only
-    `read_tokenizer` reads.
-
-    Raises:
-        ModelError: source and target have different ids.
+    One tokenizer reads sources and writes answers. If targets have their own vocabulary, or are split in another way,
+    theirs is in a file of its own, which `AutoTokenizer` doesn't read, but `PreTrainedTokenizerFast` does.
     """
     sides = [tokenizers.source] if tokenizers.joint else [tokenizers.source, tokenizers.target]
     texts = [it.to_json() for it in sides]
     names = _names(texts[0])
-    if any(_names(text) != names for text in texts):
-        raise ModelError(
-            "data.joint=false has no counterpart in Hugging Face's tokenizers, which have one vocabulary",
-            expected="one vocabulary for sources and targets",
-            fix="train with data.joint=true",
-            name="data.joint",
-            value=False,
-        )
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": model.max_len}
     settings |= {"clean_up_tokenization_spaces": False, **_roles(model, names)}
     if not tokenizers.source.is_foreign:
         settings["split_special_tokens"] = True  # a text can't forge special tokens
-    files = {name: _framed(text, model, names).encode() for name, text in zip((TOKENIZER, TARGET_TOKENIZER), texts)}
+    files = {
+        name: _framed(text, model, _names(text)).encode() for name, text in zip((TOKENIZER, TARGET_TOKENIZER), texts)
+    }
     return files | {SETTINGS: (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode()}
 
 

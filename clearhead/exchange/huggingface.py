@@ -178,6 +178,19 @@ def folder_files(
     return files, to_theirs(kind.names(config.model), kind.arranged(config.model, weights), kind.prefix)
 
 
+def lost_export(start: Config, config: Config) -> list[str]:
+    """Return a note if a model could be exported, and one that continues from it can't."""
+    try:
+        _nearest(start)
+    except ModelError:
+        return []
+    try:
+        _nearest(config)
+    except ModelError as error:
+        return [f"the trained model can't be exported to huggingface, unlike the one it starts from: {error.what}"]
+    return []
+
+
 def _nearest(config: Config) -> tuple["Family", dict[str, Any]]:
     """Return the family that lacks the fewest settings of the model, and its config.json."""
     kinds = [family(name) for name in FAMILIES]

@@ -29,6 +29,7 @@ PRECISIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "page": ("fp32", "int8"),
     }
 )
+_ALIASES = {"hf": "huggingface"}
 _FILES = ("page",)  # targets that are one file
 TARGET_TOKENIZER = "target_tokenizer.json"
 
@@ -41,6 +42,7 @@ def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp3
         ModelError: the model has a part without a counterpart in the target.
         TrainingError: the folder has files in it, the file exists, or they can't be written to.
     """
+    target = _ALIASES.get(target, target)
     if target not in TARGETS:
         raise ConfigError(
             f"there's no export to {target!r}",

@@ -1,7 +1,7 @@
 """Preview how a training run would use the data, without training."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -18,8 +18,12 @@ _LABELS = 20  # labels listed with their counts
 _WIDTH = 100  # characters of a value shown
 
 
-def preview(config: Config) -> Iterator[str]:
+def preview(config: Config, check: Callable[[Config], Iterable[str]] = lambda _: ()) -> Iterator[str]:
     """Yield paragraphs on the task and its columns, the data, the held-out part, the labels and the first examples.
+
+    Args:
+        config: the settings.
+        check: takes the settings with what the data decide, and returns more paragraphs.
 
     Raises:
         DataError: the data can't be used; training would raise the same error.
@@ -38,6 +42,7 @@ def preview(config: Config) -> Iterator[str]:
         if not data.valid:
             yield corpus.note
         config = config.assign(task.from_data(corpus, config), "data")  # raises the same errors as in training
+        yield from check(config)
         if task.has_labels:
             yield _labels(corpus, task.units.examples)
         unread = set[str]()

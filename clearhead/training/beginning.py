@@ -1,7 +1,7 @@
 """Open a run: check its settings, lock its folder, and prepare its data or find its checkpoint."""
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,6 +40,7 @@ class RunOptions:
         began: start of the time budget, as a `time.monotonic` value (default: now).
         allow_custom_code: import all custom classes that are named in the folder of the run or of its starting point.
         processes: the processes that share the run.
+        notes: returns notes on a run's settings, given those of the model that it starts from.
     """
 
     resume: bool = False
@@ -51,6 +52,7 @@ class RunOptions:
     allow_custom_code: bool = False
     processes: Processes = ALONE
     progress: bool = True
+    notes: Callable[[Config, Config], Sequence[str]] = lambda _, __: ()
 
     @property
     def shows_progress(self) -> bool:
@@ -121,6 +123,8 @@ def open_run(
         prepared = prepare(
             folder, config, say, task_type=task, start=start, end=deadline, processes=options.processes.count
         )
+        for note in options.notes(start.config, prepared.config) if start is not None else ():
+            say(note)
         return Opened(folder, prepared, None, end)
     if folder.finished_step is not None:
         refuse_contradictions(out, read_config(out, allow_custom_code=allowed), config)

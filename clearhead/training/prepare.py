@@ -122,6 +122,8 @@ def prepare(
         size, spoken = task_type.form.extent(read.corpus)
         config, model = recipe.choose_model(config, size, spoken)
         config = config.assign({"data.digest": digest, **task_type.from_data(read.corpus, config)}, "data")
+        if start is not None and (about := start.about_labels(config)):
+            say(about)
         tokenizers = start.tokenizers if start is not None else _train_tokenizers(read.corpus, config, say)
         config, vocabularies = _with_vocabularies(config, tokenizers)
         task = task_type(tokenizers, config)

@@ -12,6 +12,7 @@ from ..config import AUGMENTATION, DROPOUT, PRESETS, Config, ModelConfig
 from ..config.values import spell
 from ..errors import ConfigError
 from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
+from ..readers.lines import shown
 from ..readers.media.media_files import PLURAL
 from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers
@@ -25,6 +26,7 @@ OF_TASK = (
 )
 # of an encoder, which has other heads
 _OF_HEAD = ("model.pooler", "model.token_transform", "model.projection_bias", "model.n_separators")
+_NAMED = 3  # labels in a message
 _KINDS = {"text": "texts", **PLURAL}  # by modality
 KEPT = (
     *(name for name in (f"model.{field.name}" for field in fields(ModelConfig)) if name not in _FREE),
@@ -96,7 +98,21 @@ class StartingPoint:
         types, now = self.config.model.n_token_types, config.model.n_token_types
         if types > 1 or not now:  # one type can't tell a question from a text
             kept |= {} if config.is_users("model.n_token_types") else {"model.n_token_types": types}
-        return kept
+        return kept | self._first_token(config)
+
+    def _first_token(self, config: Config) -> dict[str, Any]:
+        """Return the settings of a class head that reads the first token, as BERT's does, if every text has one.
+
+        The user's own settings count more. DistilBERT's hidden layer has another activation.
+        """
+        model = self.config.model
+        if config.model.head != "class" or config.data.modality != "text" or not model.begins:
+            return {}
+        tanh = model.n_token_types or model.n_separators > 1
+        own = {"model.pooling": "first", "model.pooler": "tanh" if tanh else "relu"}
+        if config.is_users("model.pooling") and config.model.pooling != "first":
+            return {}
+        return {name: value for name, value in own.items() if not config.is_users(name)}
 
     def is_same_task(self, config: Config) -> bool:
         """Return whether this model and `config` have the same task and head, so the head's weights fit."""
@@ -106,17 +122,20 @@ class StartingPoint:
     def give(self, model: nn.Module, config: Config) -> str:
         """Copy the weights into a model with this configuration, and return a message about new parameters.
 
-        For another task, only weights with the same name and shape are copied; an encoder without a head is the encoder
-        of a model with one. For the same task, raises a ModelError if any weights don't fit.
+        For another task or other labels, only weights with the same name and shape are copied; an encoder without a
+        head is the encoder of a model with one. For the same ones, raises a ModelError if any weights don't fit.
         """
         if not self.weights:
             return ""
-        if self.is_same_task(config):
+        same = self.config.data.labels == config.data.labels
+        if self.is_same_task(config) and same:
             load_weights(model, self.weights)
             return ""
         own, weights = model.state_dict(), self.weights
         if self.config.model.topology == "encoder-only" and self.config.model.head == "none":
             weights = {f"encoder.{name}": weight for name, weight in weights.items()}
+        if not same:
+            weights = {name: weight for name, weight in weights.items() if not name.startswith("head.linear.")}
         taken = {name for name, weight in weights.items() if name in own and own[name].shape == weight.shape}
         with torch.no_grad():
             for name in taken:
@@ -128,6 +147,14 @@ class StartingPoint:
         parts = dict.fromkeys(_part(name) for name in new.values())
         size = sum(own[name].numel() for name in new.values())
         return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} new: {size:,} parameters"
+
+    def about_labels(self, config: Config) -> str:
+        """Return a message if a classifier of other labels gets a fresh head for those of the data, or ""."""
+        known, labels = self.config.data.labels, config.data.labels
+        if not known or not (new := [it for it in labels if it not in known]):
+            return ""
+        named = ", ".join(map(shown, new[:_NAMED])) + ", …" * (len(new) > _NAMED)
+        return f"{self.path} doesn't know {len(new):,} of {len(labels):,} labels ({named}), so the head starts fresh"
 
     def differences(self, config: Config) -> list[str]:
         """Return warnings about data settings that differ from those the model was trained with."""

@@ -332,3 +332,11 @@ def test_a_task_brings_its_stacks_so_that_what_belongs_to_them_can_be_said_besid
     assert answers.origin("model.topology") == "task"
     own = Config().override({"train.task": "generate", "model.topology": "encoder-decoder"})
     assert own.model.topology == "encoder-decoder"  # which whoever trains refuses
+
+
+def test_a_list_of_numbers_is_read_from_text_and_checked() -> None:
+    assert Config().override({"model.more_eos_ids": "7,9"}).model.more_eos_ids == (7, 9)
+    for wrong in ("7,x", [1.5], ["a"], [-1], [2], [0]):  # 2 is EOS, and 0 padding
+        with pytest.raises(ConfigError) as caught:
+            Config().override({"model.more_eos_ids": wrong})
+        assert caught.value.name == "model.more_eos_ids"

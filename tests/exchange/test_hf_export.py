@@ -133,11 +133,26 @@ def test_an_export_that_auto_tokenizer_splits_in_its_own_way_says_so(hf, vocabul
     assert theirs(LINES)["input_ids"] == vocabulary.source.encode_batch(LINES)
 
 
-def test_two_vocabularies_have_no_counterpart(vocabulary, tmp_path) -> None:
-    config, ours = made(vocabulary, tie="none")
-    other = train_tokenizers(LINES, [line[::-1] for line in LINES], DataConfig(joint=False, vocab_size=400))
-    with pytest.raises(ModelError, match=r"data\.joint=false has no counterpart"):
-        write(config, ours.state_dict(), other.to_json(), tmp_path / "hf")
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+def test_two_vocabularies_become_two_tokenizer_files(hf, tmp_path, kind) -> None:
+    two = train_tokenizers(LINES, [line[::-1] for line in LINES], DataConfig(joint=False, tokenizer=kind))
+    sizes = {"src_vocab_size": two.source.vocab_size, "tgt_vocab_size": two.target.vocab_size}
+    config = Config(model=ModelConfig(tie="target", **{**SHAPE, **sizes}))
+    torch.manual_seed(0)
+    ours = shaken(build(config.model))
+    write(config, ours.state_dict(), two.to_json(), tmp_path / "hf")
+    theirs = hf.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "hf").eval()
+    source, target = torch.tensor([[7, 8, 9, 2]]), torch.tensor([[1, 5, 6]])
+    with torch.no_grad():
+        torch.testing.assert_close(theirs(source, decoder_input_ids=target).logits, ours(source, target))
+    reading = hf.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    writing = hf.PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "hf" / "target_tokenizer.json"))
+    for line in LINES[:20]:
+        assert reading(line)["input_ids"] == [*two.source.encode(line), 2]
+        ids = two.target.encode(line[::-1])
+        assert writing.decode(ids, skip_special_tokens=True) == two.target.decode(ids)
+    back = read(tmp_path / "hf")
+    assert back.config.model.vocabulary_sizes == sizes
 
 
 def test_int8_is_only_for_onnx_and_files_are_left_alone(model_folder: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from clearhead.exchange.ct2 import export as export_to_ct2
 from clearhead.exchange.hf_export import write
 from clearhead.exchange.huggingface import FAMILIES, family
 from clearhead.exchange.import_model import import_model
+from clearhead.exchange.targets import export
 from clearhead.model.transformer import build
 from clearhead.tokenization.source_and_target import train_tokenizers
 
@@ -204,6 +205,24 @@ def test_an_encoder_for_embeddings_is_exported_with_its_folders(tmp_path: Path, 
     assert (tmp_path / "st" / "1_Pooling" / "config.json").is_file()
     assert main(["import", str(tmp_path / "st"), "--out", str(tmp_path / "back")]) == 0
     assert clearhead.load(tmp_path / "back").config.train.task == "embed"
+
+
+@pytest.mark.parametrize("pooling", [None, "mean"])
+def test_a_classifier_trained_from_an_encoder_is_exported_or_it_is_said_before(tmp_path: Path, pooling: Any) -> None:
+    own = import_model(saved(tmp_path / "bert", "embed", **BERT), tmp_path / "own")
+    values = {"train.init_from": str(own), "train.task": "classify", "train.steps": 1, "train.warmup": 0}
+    values |= {"train.threads": 1, "train.precision": "fp32"} | ({"model.pooling": pooling} if pooling else {})
+    said: list[str] = []
+    rows = [(line, line[0]) for line in LINES]
+    tuned = clearhead.train(Config().override(values), tmp_path / "tuned", data=rows, say=said.append)
+    loaded = clearhead.load(tuned).loaded
+    if pooling:
+        assert any("can't be exported to huggingface" in it and "model.pooling='mean'" in it for it in said)
+        return
+    assert not any("can't be exported" in it for it in said)
+    export(loaded, "hf", tmp_path / "back")
+    theirs = json.loads((tmp_path / "back" / "config.json").read_text())
+    assert theirs["architectures"] == ["BertForSequenceClassification"]
 
 
 def test_info_says_that_another_program_trained_the_model(gpt2: Path, tmp_path: Path, capsys: Any) -> None:

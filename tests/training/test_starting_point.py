@@ -169,7 +169,8 @@ def test_what_belongs_to_the_task_is_not_that_of_another_head() -> None:
     start = of_another_head({"model.pooling": "first"})
     asked = Config().override({"train.task": "classify", "model.topology": "encoder-only", "model.head": "class"})
     settled = start.configure(asked)
-    assert (settled.model.head, settled.model.pooling, settled.model.d_model) == ("class", "mean", 8)
+    assert (settled.model.head, settled.model.pooling, settled.model.d_model) == ("class", "first", 8)
+    assert start.configure(asked.override({"model.pooling": "mean"})).model.pooling == "mean"
 
 
 def test_other_stacks_are_refused() -> None:
@@ -192,7 +193,7 @@ def test_a_classifier_begins_with_the_encoder_of_another_task(tmp_path: Path, ta
     said: list[str] = []
     second = train(Config().override(values), tmp_path / "second", data=LABELLED, say=said.append)
     model = load(second, device="cpu").config.model
-    assert (model.head, model.pooling, model.normalize) == ("class", "mean", False)
+    assert (model.head, model.pooling, model.pooler, model.normalize) == ("class", "first", "tanh", False)
     assert model.begin and model.n_token_types == 2
     assert any("the head is new" in line and "encoder" not in line for line in said)
     weights = load_model_folder(second).weights

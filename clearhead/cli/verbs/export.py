@@ -9,7 +9,9 @@ from ..parser import Options, Parser, UsageError, Verb
 
 def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
-    parser.add_argument("--to", metavar="FORMAT", help="format to write: huggingface, onnx, ct2 (CTranslate2) or page")
+    parser.add_argument(
+        "--to", metavar="FORMAT", help="format to write: huggingface (or hf), onnx, ct2 (CTranslate2) or page"
+    )
     parser.add_argument("--out", metavar="PATH", help="folder to write, new or empty; for page, a new file")
     parser.add_argument(
         "--precision",
@@ -27,7 +29,7 @@ def _run(options: Options) -> None:
         if not getattr(options, name):
             raise UsageError(f"--{name} is missing", expected="--to FORMAT and --out PATH", name=f"--{name}")
     from ...api import load
-    from ...exchange.targets import export
+    from ...exchange.targets import TARGET_TOKENIZER, export
 
     app = load(options.folder, device="cpu", allow_custom_code=options.allow_custom_code)
     out = Path(options.out)
@@ -36,6 +38,8 @@ def _run(options: Options) -> None:
         say(f"wrote {out}: {out.stat().st_size / 1e6:.1f} MB, to open in any browser")
     else:
         say(f"wrote {out}: {', '.join(sorted(path.name for path in out.iterdir()))}")
+        if (out / TARGET_TOKENIZER).is_file():
+            say(f"answers have their own vocabulary: decode them with {TARGET_TOKENIZER}")
 
 
 VERB = Verb(

@@ -88,7 +88,7 @@ def _run(options: Options) -> None:
             fix="put it before options that take several files: clearhead train pairs.tsv --out DIR",
         )
     if options.dry_run:
-        _show_data(config)
+        _show_data(config, options.allow_custom_code)
         return
     if options.out is None:
         raise UsageError("no model folder is given", fix="name one with --out DIR", name="--out")
@@ -112,11 +112,21 @@ def _run(options: Options) -> None:
     )
 
 
-def _show_data(config: Config) -> None:
-    """Print the detected task, and how training would use each column."""
+def _show_data(config: Config, allow_custom_code: bool) -> None:
+    """Print the detected task, how training would use each column, and whether the model to start from fits."""
     from ...tasks.preview import preview
 
-    for paragraph in preview(config):
+    def check(settled: Config) -> list[str]:
+        from ...training.starting_point import StartingPoint
+
+        if not settled.train.init_from:
+            return []
+        start = StartingPoint.load(Path(settled.train.init_from), allow_custom_code=allow_custom_code)
+        start.configure(settled)
+        about = start.about_labels(settled)
+        return [about or f"{start.path} fits", *start.differences(settled)]
+
+    for paragraph in preview(config, check):
         print(printable(paragraph))
     say("nothing was trained or written; leave out --dry-run to train")
 

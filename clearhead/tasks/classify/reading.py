@@ -20,15 +20,14 @@ _OTHER_COLUMN = (
 def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:
     """Return the settings for the labels in the data.
 
-    A model that continues from another (train.init_from) keeps its labels, which must include all labels of the data.
+    A model that continues from another (train.init_from) keeps its labels if they include all labels of the data.
 
     Raises:
-        DataError: there are too few or too many labels, or one that the starting model doesn't know.
+        DataError: there are too few or too many labels.
     """
     assert isinstance(corpus, LabelledCorpus)
     labels = corpus.labels()
-    if config.train.init_from and config.data.labels:
-        _expect_known(corpus, labels, config)
+    if config.train.init_from and {*labels} <= {*config.data.labels}:
         return {}
     if not 2 <= len(labels) <= _MOST:
         raise _unusable(corpus, f"{_named(labels)} to train on", f"2 to {_MOST:,} labels", len(labels))
@@ -36,17 +35,6 @@ def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:
         found = f"{_named(labels)} for {len(corpus):,} {corpus.source.roles.plural[0]} to train on, almost one for each"
         raise _unusable(corpus, found, "labels that are repeated; numbers can't be predicted", len(labels))
     return {"data.labels": labels, "model.n_classes": len(labels)}
-
-
-def _expect_known(corpus: LabelledCorpus, labels: Sequence[str], config: Config) -> None:
-    if lacking := sorted({*labels} - {*config.data.labels}):
-        raise DataError(
-            f"{_files(corpus)} {_named(lacking)} that {config.train.init_from} doesn't know",
-            expected=f"some of its {_named(config.data.labels)}",
-            fix="train a new model, without train.init_from, to learn other labels",
-            name="data.labels",
-            value=lacking,
-        )
 
 
 def _unusable(corpus: LabelledCorpus, found: str, expected: str, value: int) -> DataError:

@@ -163,8 +163,13 @@ def test_training_begins_with_another_model_of_the_same_labels(run: Run, trained
                "--train.steps=2", "--threads=1")  # fmt: skip
     assert done.code == 0 and clearhead.load(tmp_path / "more")("a great story") == "Pos"
     other = write_texts(tmp_path / "other.tsv", 60, ("yes", "no"))
-    done = run("train", other, "--task", "classify", "--out", tmp_path / "other", "--init-from", trained / "model")
-    assert done.code == 1 and '"no", "yes"' in done.err
+    options = ("--task", "classify", "--init-from", trained / "model")
+    done = run("train", other, *options, "--dry-run")
+    assert done.code == 0 and "2 of 2 labels" in done.out
+    done = run("train", other, *options, "--out", tmp_path / "other", "--train.steps=2", "--threads=1")
+    assert done.code == 0 and "2 of 2 labels" in done.err and "the head" in done.err
+    model = clearhead.load(tmp_path / "other")
+    assert model.config.data.labels == ("no", "yes") and model("a great story") in ("no", "yes")
 
 
 def test_a_model_that_translates_is_no_beginning(run: Run, trained: Path, model_folder: Path, tmp_path: Path) -> None:
@@ -172,6 +177,8 @@ def test_a_model_that_translates_is_no_beginning(run: Run, trained: Path, model_
         "train", trained / "texts.tsv", "--task", "classify", "--out", tmp_path / "m", "--init-from", model_folder
     )
     assert done.code == 2 and "train.init_from" in done.err and str(model_folder) in done.err
+    done = run("train", trained / "texts.tsv", "--task", "classify", "--dry-run", "--init-from", model_folder)
+    assert done.code == 2 and "train.init_from" in done.err
 
 
 @pytest.mark.slow
