@@ -34,7 +34,7 @@ class Bart(EncoderDecoderFamily):
     )
     without_effect: ClassVar[Sequence[str]] = (
         *EncoderDecoderFamily.without_effect,
-        *("encoder_layerdrop", "decoder_layerdrop", "extra_pos_embeddings", "force_bos_token_to_be_generated"),
+        *("encoder_layerdrop", "decoder_layerdrop", "extra_pos_embeddings"),
         *("classif_dropout", "gradient_checkpointing", "num_hidden_layers"),
     )
     fixed: ClassVar[Mapping[str, Any]] = {

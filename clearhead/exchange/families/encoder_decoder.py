@@ -38,9 +38,10 @@ class EncoderDecoderFamily(Family):
             for role, default in self.special.items()
         }
         start = ids["pad"] if ids["decoder_start"] is None else ids["decoder_start"]
-        if given.generating("forced_bos_token_id") is not None:
-            fix = "delete it from config.json and generation_config.json; the model then chooses its first token itself"
-            raise given.unsupported("forced_bos_token_id", fix=fix)
+        for name in ("forced_bos_token_id", "force_bos_token_to_be_generated"):
+            if given.generating(name, False) is not False:
+                fix = "delete it from config.json and generation_config.json; the model then chooses its first token"
+                raise given.unsupported(name, fix=f"{fix} itself")
         return {
             "model.pad_id": ids["pad"],
             "model.eos_id": ids["eos"],

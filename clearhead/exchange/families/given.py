@@ -15,6 +15,7 @@ _WITHOUT_EFFECT = (
     *("label2id", "_name_or_path", "return_dict", "output_hidden_states", "output_attentions", "output_scores"),
     *("initializer_range", "pruned_heads", "problem_type", "finetuning_task", "tokenizer_class", "prefix"),
     *("attn_implementation", "chunk_size_feed_forward", "gradient_checkpointing", "pretraining_tp", "num_labels"),
+    *("_num_labels", "output_past"),
     *("_from_model_config", "_commit_hash", "return_dict_in_generate", "output_logits", "cache_implementation"),
     *("renormalize_logits", "remove_invalid_values", "low_memory", "num_assistant_tokens", "compile_config"),
     *("num_assistant_tokens_schedule", "assistant_confidence_threshold", "assistant_lookbehind", "target_lookbehind"),

@@ -193,7 +193,7 @@ def test_bart_can_have_older_tokenizer_files_and_no_head(bart, tmp_path) -> None
         *[("normalize_before", True), ("add_final_layer_norm", True), ("normalize_embedding", False)],
         *[("add_bias_logits", True), ("static_position_embeddings", True), ("tie_word_embeddings", False)],
         *[("decoder_ffn_dim", 41), ("decoder_attention_heads", 2), ("activation_function", "tanh")],
-        *[("forced_bos_token_id", 0), ("bad_words_ids", [[1, 2]])],
+        *[("forced_bos_token_id", 0), ("force_bos_token_to_be_generated", True), ("bad_words_ids", [[1, 2]])],
     ],
 )
 def test_a_setting_of_bart_that_is_not_supported_is_named(bart, tmp_path, name, value) -> None:
