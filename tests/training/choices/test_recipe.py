@@ -48,8 +48,8 @@ def test_more_pairs_get_a_larger_model_and_vocabulary(n_pairs: int, name: str, v
     assert config.train.preset == name
     assert config == Config().override(preset(name) | {"data.vocab_size": vocab_size})
     assert [str(choice) for choice in choices] == [
-        f"train.preset = {name}: for {n_pairs:,} pairs",
-        f"data.vocab_size = {vocab_size}: for {n_pairs:,} pairs",
+        f"train.preset = {name}: for {n_pairs:,} pair{'s' * (n_pairs > 1)}",
+        f"data.vocab_size = {vocab_size}: for {n_pairs:,} pair{'s' * (n_pairs > 1)}",
     ]
 
 
