@@ -26,7 +26,12 @@ KILLS = 6
 OTHERS = {
     "warm start": {"train.warm_start": "denoise", "train.warm_steps": 20},
     "memory": {"train.memory": "2GB", "train.micro_batches": 2},
-    "mean of checkpoints": {"train.average": 3, "data.subword_dropout": 0.1, "data.tokenizer": "character"},
+    "mean of checkpoints": {
+        "train.average": 3,
+        "data.vocab_size": 300,
+        "data.subword_dropout": 0.1,
+        "data.tokenizer": "bpe",
+    },
     "moving average": {"train.optimizer": "adamw", "train.accumulate": 2, "train.ema": 0.9},
 }
 

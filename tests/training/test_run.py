@@ -200,7 +200,7 @@ def test_messages_that_nobody_reads_are_said_to_have_stopped_it(toy, monkeypatch
 
     monkeypatch.setattr("sys.stderr", Gone())
     with pytest.raises(TrainingError) as caught:
-        run(toy)
+        run(toy, say=messages.say)
     assert "resume=True" in caught.value.fix
 
 
