@@ -312,7 +312,7 @@ def test_of_many_weights_that_are_not_finite_three_are_named(folder) -> None:
     assert str(error) == (
         "the loss is nan at step 1: these weights aren't finite: parts.0, parts.1, parts.2 and 2 more; "
         "nothing was updated, and the last checkpoint is kept\n"
-        "  try a lower --train.lr, a longer --train.warmup, or --train.precision=fp32"
+        "  try a lower `train.lr`, a longer `train.warmup`, or `train.precision=fp32`"
     )
 
 
@@ -408,7 +408,7 @@ def test_a_step_without_memory_saves_the_step_before_and_the_run_continues_as_if
         run(it)
     assert (caught.value.name, caught.value.value) == ("train.micro_batches", 3)
     assert "checkpoint of step 5 is saved" in caught.value.what
-    assert "--train.micro_batches=6 or --train.activation_checkpointing=true" in caught.value.fix
+    assert "`train.micro_batches=6` or `train.activation_checkpointing=true`" in caught.value.fix
     assert steps_of(folder) == [4, 5]
     again = trainer(folder, changes, checkpoint=folder.latest_checkpoint())
     run(again)
