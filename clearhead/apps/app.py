@@ -275,6 +275,7 @@ class App:
                     what = "`decode.beam` can't be combined with `decode.sample`"
                 raise ConfigError(
                     what,
+                    expected="settings that have an effect together",
                     fix=f"leave `decode.{name}` out",
                     name=f"decode.{name}",
                     value=value,

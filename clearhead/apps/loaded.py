@@ -87,20 +87,23 @@ class LoadedModel:
     def override(self, values: dict[str, Any]) -> "LoadedModel":
         """Return the same model with some settings changed. Both share weights, and also engines if these still fit."""
         config = self.config.override(values)
-        stored, converters, specials = self.stored, self.converters, self.specials
-        other = LoadedModel(self.path, config, self._tokenizer, stored=stored, converters=converters, specials=specials)
+        other = self._with(config)
         if (config.model, config.train) == (self.config.model, self.config.train):
             other._shared = self._shared or self
         elif "_weights" in (source := self._shared or self).__dict__:
             other.__dict__["_weights"], other.watch = source._weights, source.watch
         return other
 
+    def _with(self, config: Config) -> "LoadedModel":
+        stored, converters, specials = self.stored, self.converters, self.specials
+        return LoadedModel(self.path, config, self._tokenizer, stored=stored, converters=converters, specials=specials)
+
     def separate(self) -> "LoadedModel":
         """Return the same model with a torch module of its own, which hooks and switches of this one don't reach.
 
         If this one has read its weights, both use the same memory for them.
         """
-        other = LoadedModel(self.path, self.config, self._tokenizer, stored=self.stored, converters=self.converters)
+        other = self._with(self.config)
         if "_weights" in (source := self._shared or self).__dict__:
             module, digest = source._weights
             shared = {id(it): it for it in (*module.parameters(), *module.buffers())}

@@ -1,5 +1,6 @@
 """Tokenize pairs, in one process per core if there are many."""
 
+import os
 import signal
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -123,7 +124,12 @@ class PairEncoder:
         import loky
 
         special = self.tokenizers.source.special
-        arguments = (self.tokenizers.to_json(), special, (self.longest, self.limit, self.cuts, self.begins))
+        arguments = (
+            os.getpid(),
+            self.tokenizers.to_json(),
+            special,
+            (self.longest, self.limit, self.cuts, self.begins),
+        )
         alone = {"TOKENIZERS_PARALLELISM": "false"}  # every core already has a process
         try:
             return loky.ProcessPoolExecutor(processes, timeout=60, env=alone, initializer=_begin, initargs=arguments)
@@ -147,9 +153,9 @@ def _without_interrupts() -> Iterator[None]:
 _encoder: PairEncoder | None = None  # in a worker process
 
 
-def _begin(tokenizers: str, special: SpecialTokens, limits: tuple[int, str, str, bool]) -> None:
+def _begin(parent: int, tokenizers: str, special: SpecialTokens, limits: tuple[int, str, str, bool]) -> None:
     global _encoder
-    end_with_parent()
+    end_with_parent(parent)
     _encoder = PairEncoder(Tokenizers.from_json(tokenizers, special, origin="the tokenizer"), *limits)
 
 

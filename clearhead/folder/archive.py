@@ -1,15 +1,20 @@
 """Zip archives, which are read as the folder that they contain."""
 
 import atexit
+import lzma
+import os
 import re
 import shutil
 import tempfile
 import zipfile
+import zlib
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from ..errors import DataError
 
+_BLOCK = 1 << 20
 _MOST_FILES = 1_000_000
 _LEFT_OUT = ("__MACOSX", ".DS_Store")  # what macOS adds
 _NAMES_ARE_UTF8 = 0x800  # flag of an entry
@@ -34,14 +39,15 @@ def unpacked(path: str | Path) -> Path:
 
 def display_name(path: str | Path) -> str:
     """Return the name of a file for messages: `a.zip/b.png` for one that was unpacked from an archive."""
-    return re.sub(rf"{re.escape(tempfile.gettempdir())}/{_PREFIX}[a-z0-9_]{{8}}(?=/)", "", str(path))
+    return re.sub(rf"{re.escape(tempfile.gettempdir())}/{_PREFIX}\d+-[a-z0-9_]{{8}}(?=/)", "", str(path))
 
 
 @lru_cache
 def _unpacked(path: Path, _changed: int, _size: int) -> Path:
     """Unpack an archive once, as long as it doesn't change."""
     try:
-        room = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        _remove_leftovers()
+        room = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         atexit.register(shutil.rmtree, room, ignore_errors=True)
         folder = room.joinpath(*path.parts[1:])  # so that `display_name` can tell where its files come from
         with zipfile.ZipFile(path) as archive:
@@ -59,6 +65,17 @@ def _unpacked(path: Path, _changed: int, _size: int) -> Path:
     while len(inside := list(folder.iterdir())) == 1 and inside[0].is_dir() and any(inside[0].iterdir()):
         folder = inside[0]
     return folder
+
+
+def _remove_leftovers() -> None:
+    """Remove what processes unpacked that were killed."""
+    for room in Path(tempfile.gettempdir()).glob(f"{_PREFIX}[0-9]*-*"):
+        try:
+            os.kill(int(room.name.split("-")[2]), 0)
+        except ProcessLookupError:
+            shutil.rmtree(room, ignore_errors=True)
+        except (OSError, ValueError, IndexError):  # it's another user's
+            continue
 
 
 def _expect_room(path: Path, archive: zipfile.ZipFile, room: Path) -> None:
@@ -83,11 +100,22 @@ def _write(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, folder:
     if not parts or parts[0] == "/" or ".." in parts or "\0" in name:
         raise _fault(path, f"names a file outside of it: {name!r}")
     file = folder.joinpath(*parts)
-    if file.exists():
+    if file.exists() or any(it.is_file() for it in file.parents):
         raise _fault(path, f"contains {name!r} twice")
     file.parent.mkdir(parents=True, exist_ok=True)
-    with archive.open(entry) as source, file.open("wb") as target:
-        shutil.copyfileobj(source, target)
+    with file.open("wb") as target:
+        for block in _blocks(archive, entry):
+            target.write(block)
+
+
+def _blocks(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+    """Yield the content of a file. Errors of the decompressors become a BadZipFile."""
+    try:
+        with archive.open(entry) as source:
+            while block := source.read(_BLOCK):
+                yield block
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+        raise zipfile.BadZipFile(str(error)) from error
 
 
 def _name(entry: zipfile.ZipInfo) -> str:

@@ -114,7 +114,7 @@ def writing(
         elif error.errno == errno.EFBIG:
             expected, fix = "no limit on the size of files (ulimit -f)", f"raise the limit and {again}"
         else:
-            expected, fix = "a folder on a disk that can be written to", f"mend that and {again}, or {instead}"
+            expected, fix = "a folder on a disk that can be written to", f"fix that and {again}, or {instead}"
         raise TrainingError(f"can't write to {folder}: {reason}", expected=expected, fix=fix, value=folder) from error
 
 

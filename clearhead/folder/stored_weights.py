@@ -51,10 +51,15 @@ def stored_tensors(path: Path, data: bytes) -> dict[str, Stored]:
         begin = 8 + int.from_bytes(data[:8], "little")
         if len(data) < begin:
             raise ValueError(f"it has only {len(data):,} bytes, and its header needs {begin:,}")
-        header = json.loads(data[8:begin])
+        header = json.loads(data[8:begin], object_pairs_hook=_unique)
         header.pop("__metadata__", None)
         found = {name: _stored(memoryview(data)[begin:], **entry) for name, entry in header.items()}
-        if begin + sum(len(it.data) for it in found.values()) != len(data):
+        at = 0
+        for first, last in sorted(entry["data_offsets"] for entry in header.values()):
+            if first != at:
+                raise ValueError("its tensors overlap, or leave a gap")
+            at = last
+        if begin + at != len(data):
             raise ValueError("its tensors don't take up the whole file")
         return found
     except (ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
@@ -86,6 +91,14 @@ def check_weights(config: ModelConfig, tensors: Mapping[str, Stored]) -> None:
         if not np.array_equal(tensors[first].array(), tensors[name].array()):
             what = f"model.tie={config.tie!r}, but {first} and {name} have different numbers"
             raise ModelError(what, expected="one matrix with both names", fix=SAME_MODEL, name=name)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object with these pairs. Raise ValueError if a name is repeated."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is repeated in its header")
+    return found
 
 
 def _stored(numbers: memoryview, dtype: str, shape: list[int], data_offsets: list[int]) -> Stored:

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Sequence
 from ..errors import DataError
 from .column_roles import Roles
 from .files import Input
-from .lines import HEAD_LINES, decode, read_lines, undecodable
+from .lines import decode, read_head, read_lines, undecodable
 from .skipped import Report
 from .tables import Pair, begin_with_label
 
@@ -56,17 +56,15 @@ def _unequal(names: Sequence[str], fewer: int, longer: str, extra: Iterable[byte
 
 def have_tabs(file: Input) -> bool:
     """Return whether most of the first lines have a tab, as in a table."""
-    head = list(itertools.islice(read_lines(file), HEAD_LINES))
+    head = read_head(file)
     return 2 * sum(b"\t" in line for line in head) > len(head)
 
 
 def have_labels(files: Iterable[Input]) -> bool:
     """Return whether all files are in fastText's format. Such files aren't line-aligned."""
-    return all(begin_with_label(list(itertools.islice(read_lines(file), HEAD_LINES))) for file in files)
+    return all(begin_with_label(read_head(file)) for file in files)
 
 
 def are_swapped(first: Input, second: Input, roles: Roles) -> bool:
     """Return whether the second file looks like the sources, and the first like the targets."""
-    return roles.are_swapped(
-        [[undecodable(it) for it in itertools.islice(read_lines(file), HEAD_LINES)] for file in (first, second)]
-    )
+    return roles.are_swapped([[undecodable(it) for it in read_head(file)] for file in (first, second)])

@@ -4,7 +4,6 @@ The text is unchanged, including whitespace and line ends. Lines that aren't UTF
 files in a folder that aren't text.
 """
 
-import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,11 +17,11 @@ from .files import STDIN, Input, broken_links, bytes_digest, expect_digest, is_f
 from .in_memory import as_paths
 from .json_lines import half_a_character, read_object, value_at
 from .lines import (
-    HEAD_LINES,
     controls_note,
     count_controls,
     decode,
     read_blocks,
+    read_head,
     read_lines,
     shown,
     to_utf8,
@@ -146,13 +145,13 @@ class Documents:
 
 def _is_json_array(file: Input) -> bool:
     """Return whether the file begins like an array of objects."""
-    head = b"".join(line for line in itertools.islice(read_lines(file), HEAD_LINES))
+    head = b"".join(line for line in read_head(file))
     return re.match(rb"\s*\[\s*\{\s*\"", head) is not None
 
 
 def _is_json_lines(file: Input, key: Sequence[str]) -> bool:
     """Return whether most of the first lines are objects. Raise a DataError if they have no text."""
-    head = [line for line in itertools.islice(read_lines(file), HEAD_LINES) if line.strip()]
+    head = [line for line in read_head(file) if line.strip()]
     objects = [values for line in head if (values := read_object(line)[0]) is not None]
     if 2 * len(objects) <= len(head):
         return False

@@ -61,7 +61,7 @@ def read_lines(source: Input | Path) -> Iterator[bytes]:
     """Yield the lines without their ends and without a byte order mark.
 
     Raises:
-        DataError: the file isn't text, or can't be read.
+        DataError: the file isn't text, can't be read, or has a line of 64 MB or more.
     """
     with _text(source) as file:
         for number, line in enumerate(iter(partial(file.readline, MOST_BYTES), b"")):
@@ -71,20 +71,25 @@ def read_lines(source: Input | Path) -> Iterator[bytes]:
             yield text if number else text.removeprefix(_BYTE_ORDER_MARK)
 
 
-def read_blocks(source: Input | Path) -> Iterator[list[bytes]]:
-    """Yield lists of lines with their ends, of about a million bytes each. Raises the errors of `read_lines`."""
+def read_head(source: Input | Path) -> list[bytes]:
+    """Return the first lines, to detect what the file holds. The last one is cut off if it's very long."""
+    found = list[bytes]()
     with _text(source) as file:
-        number, lines, size = 0, list[bytes](), 0
-        for number, line in enumerate(iter(partial(file.readline, MOST_BYTES), b""), 1):
+        for line in islice(iter(partial(file.readline, MOST_BYTES), b""), HEAD_LINES):
+            found.append(line.removesuffix(b"\n").removesuffix(b"\r"))
             if len(line) == MOST_BYTES:
-                raise too_long(source, number)
-            lines.append(line if number > 1 else line.removeprefix(_BYTE_ORDER_MARK))
-            size += len(line)
-            if size >= _TOGETHER:
-                yield lines
-                lines, size = [], 0
-        if lines:
+                break
+    return [*(line.removeprefix(_BYTE_ORDER_MARK) for line in found[:1]), *found[1:]]
+
+
+def read_blocks(source: Input | Path) -> Iterator[list[bytes]]:
+    """Yield lists of lines with their ends, of about a million bytes each. Lines of running text have no limit."""
+    with _text(source) as file:
+        lines = file.readlines(_TOGETHER)
+        lines[:1] = [line.removeprefix(_BYTE_ORDER_MARK) for line in lines[:1]]
+        while lines:
             yield lines
+            lines = file.readlines(_TOGETHER)
 
 
 def read_whole(source: Input | Path) -> bytes:

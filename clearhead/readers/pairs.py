@@ -170,7 +170,7 @@ class PairSource:
             name = " and ".join(report.paths)
             raise DataError(
                 f"no usable pair in {name}\n  {report}",
-                fix=to_utf8(line for each in chain(*self._sides) for line in read_lines(each)),
+                fix=self._advice() if "not UTF-8" in report.skipped else "",
                 name=name,
                 value=report.skipped,
             )
@@ -196,6 +196,9 @@ class PairSource:
                 report.skip(number, reason, name)
             else:
                 yield number, (text or "").strip(), label
+
+    def _advice(self) -> str:
+        return to_utf8(line for each in chain(*self._sides) for line in read_lines(each))
 
     def _tables(self, report: Report) -> Iterator[Pair]:
         """Yield the pairs of one file, or of the files of a folder one after another."""

@@ -4,7 +4,6 @@ Each reference makes another pair with the source on its line. Blank lines, unre
 reference are reported.
 """
 
-import itertools
 import re
 from array import array
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from ..errors import DataError
 from .column_roles import SENTENCES, Roles
 from .files import Input, is_folder
 from .json_lines import detect_json_lines
-from .lines import HEAD_LINES, decode, read_lines, undecodable
+from .lines import decode, read_head, read_lines, undecodable
 from .pairs import Pairs, read_pairs
 from .skipped import Report
 from .tables import asked_separator, detect_table
@@ -128,7 +127,7 @@ def _unusable(text: str | None) -> str | None:
 
 def _holds_sources_alone(file: Input, data: DataConfig, roles: Roles, *, own_separator: bool) -> bool:
     """Return whether the first lines are neither a table nor JSON. A few tabs don't make a table."""
-    head = list(itertools.islice(read_lines(file), HEAD_LINES))
+    head = read_head(file)
     mark = asked_separator(data)
     if mark and (own_separator or _cuts(mark, head)):
         return not any(mark.encode() in line for line in head)

@@ -43,7 +43,8 @@ class LiveGroup:
 
     decoder: Decoder
     _members: dict[int, _Member] = field(default_factory=dict)
-    _blank: list[tuple[int, Any]] = field(default_factory=list)
+    _blank: dict[int, Any] = field(default_factory=dict)  # texts that need no decoding, with numbers below 0
+    _n_blank: int = 0  # of this group so far
 
     def __post_init__(self) -> None:
         self._batch = LiveBatch(self.decoder.session)
@@ -64,8 +65,9 @@ class LiveGroup:
         text, seed = (value.text, value.seed) if isinstance(value, Seeded) else (value, None)
         read = self.decoder.read(text)
         if read is None:
-            self._blank.append((-1 - len(self._blank), self.decoder.blank(text)))
-            return self._blank[-1][0]
+            self._n_blank += 1
+            self._blank[-self._n_blank] = self.decoder.blank(text)
+            return -self._n_blank
         pieces = None if on_piece is None else _Pieces(self.decoder.grow(read), on_piece)
         on_token = None if pieces is None else pieces.add
         number = self._batch.add(read.source, self.decoder.prefix, on_token, seed)
@@ -75,12 +77,13 @@ class LiveGroup:
 
     def drop(self, number: int) -> None:
         """Give up a text. Its row is free before the next step."""
-        self._members.pop(number, None)
-        self._batch.drop(number)
+        self._blank.pop(number, None)
+        if self._members.pop(number, None) is not None:
+            self._batch.drop(number)
 
     def step(self) -> list[tuple[int, Any]]:
         """Take one decoding step, and return the numbers and records of the texts that are done."""
-        done, self._blank = self._blank, []
+        done, self._blank = list(self._blank.items()), {}
         for number, hypotheses in self._batch.step() if self._members else ():
             member = self._members.pop(number)
             record = self.decoder.record(member.read, hypotheses)

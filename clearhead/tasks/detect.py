@@ -1,6 +1,5 @@
 """Detect the task that data is for, from its first lines."""
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from ..readers.files import Input, is_folder, is_stream, tree
 from ..readers.headers import named_pair
 from ..readers.in_memory import as_paths
 from ..readers.json_lines import JsonLines, detect_json_lines, read_object, sample_json
-from ..readers.lines import HEAD_LINES, read_lines, shown
+from ..readers.lines import read_head, read_lines, shown
 from ..readers.media.class_folders import are_labels, class_folder_of
 from ..readers.media.modality import modality_of
 from ..readers.tables import Table, begin_with_label, detect_table, sample_table, whole_rows
@@ -93,7 +92,7 @@ def _columns(paths: Sequence[str | Path | Input], data: DataConfig, verb: str) -
         return ""
     try:
         file = tree(paths[0])[0]
-        head = list(itertools.islice(read_lines(file), HEAD_LINES))
+        head = read_head(file)
         form = _form(file.name, head, data, _ROLES[verb])
     except (DataError, OSError):
         return ""
@@ -113,7 +112,7 @@ def _detected(paths: Sequence[str | Path | Input], data: DataConfig) -> Found:
         return _aligned(*paths)
     try:
         first = tree(paths[0])[0]
-        head = list(itertools.islice(read_lines(first), HEAD_LINES))
+        head = read_head(first)
     except (DataError, OSError):
         return _UNREAD
     if not any(head):
@@ -145,7 +144,7 @@ def _aligned(first: str | Path | Input, second: str | Path | Input) -> Found:
         return Found("answer", "the files are a table of sentences and one of questions, as in QAMR")
     for file in reversed(files):
         try:
-            lines = [it.decode("utf-8", "replace").strip() for it in itertools.islice(read_lines(file), HEAD_LINES)]
+            lines = [it.decode("utf-8", "replace").strip() for it in read_head(file)]
         except (DataError, OSError):
             return _UNREAD
         if _are_repeated(lines, 1) and any(lines):
@@ -325,7 +324,7 @@ def _by_name(sample: Sample, documents: Sample) -> Found | None:
 def _expect_no_instructions(sample: Sample) -> None:
     """Raise a DataError for instructions with an input and an output, since it's unclear what to learn from them."""
     sides = [place for word in ("input", "output") for place, it in enumerate(sample.words) if it.strip() == word]
-    others = [place for place in sample.texts() if place not in sides]
+    others = [place for place in sample.texts() if sample.words[place].strip() in ("instruction", "prompt")]
     if len(sides) == 2 and others:
         raise sample.doubt("there are texts besides the input and the output", texts=[others[0], sides[1]])
 

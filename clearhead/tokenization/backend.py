@@ -36,7 +36,7 @@ def as_exceptions() -> Iterator[None]:
         panicked, stderr = False, None
         with contextlib.suppress(OSError):  # stderr is closed
             stderr = os.dup(_STDERR)
-            os.dup2(_report(), _STDERR)
+            os.dup2(_report(os.getpid()), _STDERR)
         try:
             yield
         except BaseException as error:
@@ -48,16 +48,16 @@ def as_exceptions() -> Iterator[None]:
             if stderr is not None:
                 os.dup2(stderr, _STDERR)
                 os.close(stderr)
-                if size := os.lseek(_report(), 0, os.SEEK_CUR):
-                    os.lseek(_report(), 0, os.SEEK_SET)
-                    os.write(_STDERR, b"" if panicked else os.read(_report(), size))
-                    os.lseek(_report(), 0, os.SEEK_SET)
-                    os.ftruncate(_report(), 0)
+                if size := os.lseek(_report(os.getpid()), 0, os.SEEK_CUR):
+                    os.lseek(_report(os.getpid()), 0, os.SEEK_SET)
+                    os.write(_STDERR, b"" if panicked else os.read(_report(os.getpid()), size))
+                    os.lseek(_report(os.getpid()), 0, os.SEEK_SET)
+                    os.ftruncate(_report(os.getpid()), 0)
 
 
 @cache
-def _report() -> int:
-    """Return the file that takes what is written to stderr. Opening one each time would take as long as encoding."""
+def _report(_process: int) -> int:
+    """Return a process's file for what is written to stderr. Opening one each time takes as long as encoding."""
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
 

@@ -73,6 +73,28 @@ def test_damaged_archives_are_rejected(tmp_path: Path) -> None:
         assert caught.value.name == str(path) and caught.value.expected
 
 
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_damaged_content_is_an_error_whatever_compresses_it(tmp_path: Path, compression: int) -> None:
+    path = zipped(tmp_path / "a.zip", {"cat/1.txt": bytes(range(256)) * 9}, compression=compression)
+    whole = path.read_bytes()
+    n_errors = 0
+    for place in range(40, len(whole) - 90, 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        try:
+            assert content(unpacked(path)) == {"1.txt": bytes(range(256)) * 9}
+        except DataError as error:
+            n_errors += "complete" in error.what
+    assert n_errors
+
+
+def test_a_file_in_place_of_a_folder_is_a_fault_of_the_archive(tmp_path: Path) -> None:
+    for names in (("a", "a/b.txt"), ("a/b.txt", "a")):
+        path = zipped(tmp_path / f"{len(names[0])}.zip", dict.fromkeys(names, b"x"))
+        with pytest.raises(DataError) as caught:
+            unpacked(path)
+        assert "twice" in caught.value.what
+
+
 def test_an_archive_that_would_fill_the_disk_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = zipped(tmp_path / "a.zip", {"1.txt": bytes(10_000)}, compression=8)
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 19_999})())

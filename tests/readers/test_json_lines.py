@@ -117,8 +117,8 @@ def test_an_array_with_an_element_per_line_is_read(read, begin: str, end: str) -
 
 def test_a_repeated_key_is_an_error(read, refused) -> None:
     twice = '{"en": "a", "fr": "b", "en": "c"}\n'
-    assert "repeated key en" in refused(twice * 3).what
-    assert read(lines([{"en": "a", "fr": "b"}]) + twice).report.skipped == {"repeated key en": 1}
+    assert "repeated key" in refused(twice * 3).what
+    assert read(lines([{"en": "a", "fr": "b"}]) + twice).report.skipped == {"repeated key": 1}
 
 
 def test_the_other_side_of_a_key_that_is_asked_for_is_detected(read, refused) -> None:

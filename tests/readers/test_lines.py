@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.readers import lines
-from clearhead.readers.lines import read_blocks, read_lines, read_whole, to_utf8
+from clearhead.readers.lines import read_blocks, read_head, read_lines, read_whole, to_utf8
 
 from .conftest import error_of, written
 
@@ -87,12 +87,13 @@ def test_utf_16_with_a_byte_order_mark_is_read(mark: bytes, tmp_path: Path) -> N
     assert error_of(list, read_lines(cut)).name == str(cut)
 
 
-@pytest.mark.parametrize("read", [read_lines, read_blocks])
-def test_a_line_has_a_limit(read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_of_a_table_has_a_limit_and_one_of_running_text_has_none(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(lines, "MOST_BYTES", 1000)
-    assert sum(map(len, read(written(tmp_path / "x", b"a" * 998 + b"\n" + b"b" * 999)))) > 0
+    assert sum(map(len, read_lines(written(tmp_path / "x", b"a" * 998 + b"\n" + b"b" * 999)))) > 0
     path = written(tmp_path / "y", b"a\n" + b"b" * 5000)
-    error = error_of(list, read(path))
+    assert read_head(path) == [b"a", b"b" * 1000]
+    assert list(read_blocks(path)) == [[b"a\n", b"b" * 5000]]
+    error = error_of(list, read_lines(path))
     assert error.line == 2 and error.name == str(path) and error.expected and error.fix
 
 

@@ -319,7 +319,7 @@ def test_a_file_without_two_columns_is_refused_and_its_first_line_is_shown(tmp_p
         f"{path} has no line with two columns (first 200 of 5,000 lines checked)\n"
         '  line 1: "I am hungry.|J\'ai faim."\n'
         "  expected: source<TAB>target, a CSV, JSON lines, or two line-aligned files (a.en a.fr)\n"
-        '  if the separator is "|", pass --separator "|"'
+        '  if the separator is "|", set `data.separator="|"`'
     )
     assert refusal([write(tmp_path, b"\n\n" + b"\xff" * 300)]).line == 3
 

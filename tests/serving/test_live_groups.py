@@ -110,3 +110,12 @@ def test_what_cannot_be_decoded_is_an_error(model_folder, word_model_folder, wri
         SequenceDecoder(load(word_model_folder), prefix="Zebra")
     with pytest.raises(DataError):
         LiveGroup(PromptDecoder(load(writer))).add("\u4e2d", None)
+
+
+def test_a_text_that_needs_no_decoding_can_be_dropped(model_folder) -> None:
+    group = LiveGroup(SequenceDecoder(load(model_folder).override({"decode.engine": "torch"})))
+    first, second, third = (group.add(" ", None) for _ in range(3))
+    group.drop(first)
+    assert [number for number, _ in group.step()] == [second, third]
+    assert group.add(" ", None) not in (first, second, third) and len(group) == 1
+    group.close()

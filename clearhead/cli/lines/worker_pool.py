@@ -27,7 +27,7 @@ class _Worker:
         self.connection, far_end = multiprocessing.Pipe()
         near_ends = [*others, self.connection]  # a worker that kept them open wouldn't notice the end of this process
         context = cast(Any, multiprocessing).get_context("fork")
-        self.process = context.Process(target=_work, args=(answer, far_end, near_ends), daemon=True)
+        self.process = context.Process(target=_work, args=(answer, far_end, near_ends, os.getpid()), daemon=True)
         with warnings.catch_warnings():  # about numpy's threads, which survive a fork
             warnings.simplefilter("ignore", DeprecationWarning)
             self.process.start()
@@ -141,11 +141,11 @@ class WorkerPool:
         return _Worker(self._answer, [it.connection for it in self._workers if it is not but])
 
 
-def _work(answer: Answer, connection: Connection, to_close: Sequence[Connection]) -> None:
+def _work(answer: Answer, connection: Connection, to_close: Sequence[Connection], parent: int) -> None:
     """Answer lines until the other end of the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, too, whose end is noticed
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    end_with_parent()
+    end_with_parent(parent)
     for other in to_close:
         other.close()
     os.environ["OMP_NUM_THREADS"] = "1"  # other workers use the other cores

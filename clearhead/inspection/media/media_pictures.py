@@ -55,7 +55,7 @@ def draw_occlusion(found: MediaExplanation, path: Path) -> None:
     """Draw the drop in score when each part is hidden, next to attention and rollout."""
     it, title = found.occlusion, f'Occlusion for "{readable(found.answer, 40)}"'
     correlations = [f"{name}: rank correlation {value:+.2f}" for name, value in it.correlations.items()]
-    names = ["fall of log p if hidden", *correlations]
+    names = ["drop in log p if hidden", *correlations]
     values = [spread(it, some) for some in (it.falls.clip(0), it.attention, it.rollout)]
     maps = [InputMap(*pair) for pair in zip(names, values, strict=True)]
     if isinstance(found.input, ImageInput):

@@ -18,7 +18,7 @@ _SPLITS = ("train", "training", "valid", "val", "validation", "dev", "test", "te
 _TABLES = (".tsv", ".csv", ".jsonl", ".json", ".gz", ".xz")  # of data, which isn't a text with a label
 _TEXTS = ("", ".txt", ".text")
 _SEEN = 20  # files of a folder that tell what it holds
-_FEWEST, _SHORT = 5, 20_000  # minimum files in the folder of a label, and maximum average bytes of its texts
+_FEWEST, _SHORT = 5, 4_000  # minimum files in the folder of a label, and maximum average bytes of its texts
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,10 @@ def class_folder_of(paths: Sequence[str | Path | Input]) -> Path | None:
     if len(paths) != 1 or isinstance(paths[0], Input) or str(paths[0]) == STDIN or not is_folder(Path(paths[0])):
         return None
     folder = Path(paths[0])
-    files = [file for label in _folders(folder) for file in islice(label.rglob("*"), _SEEN) if file.is_file()]
-    return folder if files and not any(file.suffix.lower() in _TABLES for file in files) else None
+    seen = [file for label in _folders(folder) for file in islice(label.rglob("[!.]*"), _SEEN) if file.is_file()]
+    beside = any(it.suffix.lower() in _TABLES for it in folder.iterdir() if it.is_file())
+    are_texts = len(seen) > len(_folders(folder)) and all(_is_text(file) for file in seen)
+    return folder if are_texts and not beside else None
 
 
 def are_labels(folder: Path) -> bool:
@@ -107,11 +109,15 @@ def are_labels(folder: Path) -> bool:
     folders, sizes = _folders(folder), list[int]()
     for label in folders:
         inside = list(islice((it for it in label.iterdir() if not it.name.startswith(".")), _SEEN))
-        texts = [it for it in inside if it.is_file() and (it.suffix.lower() in _TEXTS or it.name.isdigit())]
+        texts = [it for it in inside if it.is_file() and _is_text(it)]
         if len(texts) < max(_FEWEST, len(inside)):
             return False
         sizes += [it.stat().st_size for it in texts]
     return len(folders) > 1 and sum(sizes) < _SHORT * len(sizes) and not {it.name for it in folders} <= {*_SPLITS}
+
+
+def _is_text(file: Path) -> bool:
+    return file.suffix.lower() in _TEXTS or file.name.isdigit()
 
 
 def _folders(folder: Path) -> list[Path]:

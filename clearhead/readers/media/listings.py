@@ -1,6 +1,5 @@
 """Lists of images or recordings with their labels or transcripts: a folder for each label, arrays, or a manifest."""
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from ..columns import Sample
 from ..files import STDIN, Input
 from ..in_memory import Rows
 from ..json_lines import read_object
-from ..lines import HEAD_LINES, read_lines
+from ..lines import read_head, read_lines
 from ..pairs import Pair, PairSource
 from ..skipped import Report
 from ..tables import sample_table
@@ -156,7 +155,7 @@ def _sample(path: Any, data: DataConfig, roles: Roles, modality: str) -> Sample 
     if (isinstance(path, Rows) and path.pairs) or str(path) == STDIN:
         return None
     file = path if isinstance(path, Input) else Input(path)
-    head = list(itertools.islice(read_lines(file), HEAD_LINES))
+    head = read_head(file)
     objects = [it for line in head if line.strip() and (it := read_object(line)[0]) is not None]
     if objects:
         keys = list(objects[0])

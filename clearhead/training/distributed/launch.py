@@ -13,7 +13,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from ...config.messages import say
 from ...decode.engine import usable_cores
-from .processes import EndedElsewhereError
+from .processes import LAUNCHER, EndedElsewhereError
 
 _PATIENCE = 600  # seconds that a signalled process has to save a checkpoint
 
@@ -37,6 +37,7 @@ def call(function: Callable[..., Any], count: int, *arguments: Any) -> Any:
 def _start(count: int, entry: Callable[..., Any] | str, *arguments: Any) -> dict[int, Any]:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // count)))
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch.distributed warns of what DDP needs here
+    os.environ[LAUNCHER] = str(os.getpid())
     logging.disable()
     config = LaunchConfig(
         min_nodes=1,

@@ -27,6 +27,7 @@ from ...tokenization.ragged import IntArray
 T = TypeVar("T")
 Loss = Callable[[nn.Module, IntArray], Tensor]  # the loss of a task, summed over the examples of a batch
 
+LAUNCHER = "CLEARHEAD_LAUNCHER"  # the environment variable with the id of the process that started the others
 _POLL = 0.05  # seconds
 
 
@@ -219,7 +220,7 @@ def joined() -> Iterator[Processes]:
     If torchrun is killed, each process gets SIGTERM, so they save a checkpoint and end.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        end_with_parent()
+        end_with_parent(_number(LAUNCHER, os.getppid()))
     if _number("WORLD_SIZE", 1) == 1:
         yield ALONE
         return
