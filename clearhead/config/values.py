@@ -3,7 +3,6 @@
 import contextlib
 import math
 import numbers
-import os
 import re
 import types
 import typing
@@ -134,7 +133,7 @@ def _converted(value: Any, kind: Any, parse: bool) -> Any:
 def is_text(value: object) -> bool:
     """Return whether a value can be the name of a file, which may have bytes that aren't UTF-8."""
     try:
-        return isinstance(value, str) and b"\0" not in os.fsencode(value)
+        return isinstance(value, str) and b"\0" not in value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # a lone surrogate
         return False
 

@@ -89,8 +89,8 @@ def test_a_run_killed_at_any_moment_is_continued_to_the_same_file(
     ("options", "said"),
     [
         (["--resume"], "--resume needs --out"),
-        (["--workers", "none"], "--workers none isn't a number"),
-        (["--workers", "0"], "--workers 0 isn't a number"),
+        (["--workers", "none"], "--workers none isn't valid"),
+        (["--workers", "0"], "--workers 0 isn't valid"),
         (["--workers", "2", "--threads", "2"], "a worker has one thread"),
         (["--workers", "2", "--stream"], "--stream can't be combined with --out or --workers"),
     ],
