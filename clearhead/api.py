@@ -18,6 +18,7 @@ from .apps.loaded import CONVERTERS, LoadedModel
 from .config import Config, messages
 from .config.values import is_text
 from .errors import ConfigError, ModelError
+from .folder.manifest import RESTORE
 from .folder.model_folder import read_settings
 from .tasks.registry import app_of, task_of
 
@@ -195,6 +196,15 @@ def load(
                 name=name,
                 value=config.value(name),
             )
+    n_labels = len(config.data.labels)
+    if task.has_labels and n_labels != config.model.n_classes:
+        raise ModelError(
+            f"{path} has {n_labels:,} labels, but model.n_classes={config.model.n_classes:,}",
+            expected="a label for each class",
+            fix=RESTORE,
+            name="data.labels",
+            value=n_labels,
+        )
     loaded = LoadedModel(folder, config, tokenizer, stored=stored, converters=CONVERTERS, specials=specials)
     app: App = app_of(config)(loaded)
     return app

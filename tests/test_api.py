@@ -28,6 +28,7 @@ from clearhead.readers.pairs import Pairs, read_pairs
 from clearhead.readers.references import read_with_references
 from clearhead.scoring import translation_scores
 from clearhead.tokenization.learning import SPECIALS
+from tests.conftest import make_encoder_folder
 
 TEXTS = ["I am hungry.", "She sings.", "We are here, and you are late.", "I", "They sleep well."]
 LONGEST = 39  # source tokens of the models here
@@ -752,3 +753,10 @@ def test_overriding_settings_keeps_the_number_of_threads(model_folder: Path, mon
     monkeypatch.setattr(torch, "set_num_threads", found.append)
     app = load(model_folder, threads=3).override({"decode.beam": 1})
     assert app.model is not None and found == [3]
+
+
+def test_a_classifier_has_a_label_for_each_class(tmp_path: Path) -> None:
+    folder = make_encoder_folder(tmp_path / "classifier", task="classify", n_classes=3)
+    with pytest.raises(ModelError) as caught:
+        load(folder)
+    assert caught.value.name == "data.labels" and caught.value.value == 0 and caught.value.fix
