@@ -1,5 +1,6 @@
 """Errors in the shape of the API that a path belongs to."""
 
+import re
 from typing import Any
 
 from starlette.responses import Response
@@ -8,6 +9,7 @@ from ..errors import ClearheadError, ModelError
 from .bodies import json_response
 from .limits import RequestError
 
+_SETTING = re.compile(r"`?\bdecode\.([a-z_]+(?:=[^`\s]*)?)`?")
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
 
@@ -29,12 +31,19 @@ def error_body(path: str, error: ClearheadError) -> dict[str, Any]:
     if path.startswith("/v1/"):
         return _openai(status_of(error), error)
     if path.startswith("/api/"):
-        parts = {name: getattr(error, name) for name in ("what", "expected", "fix", "name")}
-        return {"error": {"message": str(error), **parts}}
-    return {"error": str(error)}
+        parts = {name: _of_body(getattr(error, name)) for name in ("what", "expected", "fix", "name")}
+        return {"error": {"message": _of_body(str(error)), **parts}}
+    return {"error": _of_body(str(error))}
+
+
+def _of_body(text: str) -> str:
+    """Write the settings of a search as the fields of a body: `decode.beam=2` becomes beam=2."""
+    return _SETTING.sub(r"\1", text)
 
 
 def _openai(status: int, error: ClearheadError) -> dict[str, Any]:
     kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
     code = {401: "invalid_api_key", 404: "not_found", 429: "queue_full"}.get(status)
-    return {"error": {"message": str(error), "type": kind, "param": error.name or None, "code": code}}
+    return {
+        "error": {"message": _of_body(str(error)), "type": kind, "param": _of_body(error.name) or None, "code": code}
+    }

@@ -68,7 +68,7 @@ def test_what_to_do_is_for_the_caller_to_say(tmp_path: Path, disk_full, read_onl
         (disk_full, "make room and drink tea; "),
         (read_only, "change its permissions, or leave"),
         (too_large, "raise the limit and drink tea"),
-        (OSError(errno.EIO, os.strerror(errno.EIO)), "mend that and drink tea, or leave"),
+        (OSError(errno.EIO, os.strerror(errno.EIO)), "fix that and drink tea, or leave"),
     ):
         with pytest.raises(TrainingError) as caught, writing(tmp_path, again="drink tea", instead="leave"):
             raise error

@@ -180,7 +180,7 @@ def test_a_picture_that_cannot_be_written_is_said_and_an_earlier_one_stays(
 @pytest.mark.parametrize(
     ("draw", "again"),
     [
-        (lambda path: loss_curve(TRAINING, path), "--resume"),
+        (lambda path: loss_curve(TRAINING, path), "`resume=True`"),
         (lambda path: attention_heatmap([[1.0]], ["a"], ["b"], path), "run the command again"),
     ],
 )

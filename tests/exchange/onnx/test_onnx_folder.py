@@ -65,7 +65,9 @@ def test_the_description_names_tensors_tokens_and_limits(folders: dict[str, Path
     about = json.loads((folders["fp32"] / "model.json").read_text(encoding="utf-8"))
     assert (about["task"], about["topology"], about["precision"]) == ("translate", "encoder-decoder", "fp32")
     assert (about["max_len"], about["positions"], about["begins_with_bos"]) == (40, "sinusoidal", False)
-    assert about["special_ids"] == {"pad": 0, "bos": 1, "eos": 2, "unk": 3, "mask": 3, "start": 1, "ends": True}
+    assert about["special_ids"] == {"pad": 0, "bos": 1, "eos": 2, "unk": 3, "mask": 3, "start": 1, "ends": True} | {
+        "more_eos": []
+    }
     assert about["decode"] == {"suppress": [0, 1, 3], "max_extra": 4}
     assert about["tokenizers"] == {"source": "tokenizer.json", "target": "tokenizer.json"}
     for name, graph in about["graphs"].items():

@@ -88,13 +88,13 @@ def test_a_pair_that_cannot_be_scored_fails_alone_with_the_reason(served) -> Non
         ("translate", {"text": ["a", 3]}, 400, "text"),
         ("translate", {"text": "a", "beem": 3}, 400, "beem"),
         ("translate", {"text": "a", "engine": "torch"}, 400, "engine"),
-        ("translate", {"text": "a", "beam": "x"}, 400, "decode.beam"),
+        ("translate", {"text": "a", "beam": "x"}, 400, "beam"),
         ("translate", {"text": "a", "beam": 17}, 400, "beam"),
         ("translate", {"text": "a", "n_best": 9, "beam": 9}, 400, "n_best"),
         ("translate", {"text": "a", "max_len": 5000}, 400, "max_len"),
         ("translate", {"text": "a", "max_extra": 5000}, 400, "max_extra"),
         ("translate", {"text": "a", "min_len": 5000}, 400, "min_len"),
-        ("translate", {"text": "a", "temperature": 0.5}, 400, "decode.temperature"),
+        ("translate", {"text": "a", "temperature": 0.5}, 400, "temperature"),
         ("translate", {"text": "a", "model": "en-fx"}, 404, "model"),
         ("translate", {"text": "a", "model": "answers"}, 400, "model"),
         ("translate", {"text": "a", "prefix": "a" * 5001}, 400, "prefix"),
@@ -308,7 +308,7 @@ def test_a_stream_has_the_pieces_and_then_the_record_of_the_models_own_search(se
 
 def test_a_stream_with_beams_is_an_error_since_the_best_is_known_at_the_end(served) -> None:
     found = served.post("/api/translate", {"text": "a", "stream": True, "beam": 4})
-    assert found.status == 400 and found.json()["error"]["name"] == "decode.beam"
+    assert found.status == 400 and found.json()["error"]["name"] == "beam"
 
 
 def test_a_stream_for_no_texts_is_empty(served) -> None:
