@@ -95,6 +95,17 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"did you mean {found!r}?" if found else ""
 
 
+def beyond_vocabulary(token: int, size: int) -> ModelError:
+    """Return the error for a token id that a model has no embedding of."""
+    return ModelError(
+        f"token {token} is beyond the vocabulary of {size}",
+        expected=f"token ids from 0 to {size - 1}",
+        fix="encode the text with this model's tokenizer",
+        name="tokens",
+        value=token,
+    )
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Recognise MemoryError, the RuntimeError that torch raises, and the ImportError of a library without room."""
     text = str(error).lower()

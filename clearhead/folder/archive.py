@@ -68,7 +68,7 @@ def _unpacked(path: Path, _changed: int, _size: int) -> Path:
 
 
 def _remove_leftovers() -> None:
-    """Remove what processes unpacked that were killed."""
+    """Remove the folders of killed processes."""
     for room in Path(tempfile.gettempdir()).glob(f"{_PREFIX}[0-9]*-*"):
         try:
             os.kill(int(room.name.split("-")[2]), 0)

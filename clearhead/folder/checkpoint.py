@@ -122,7 +122,7 @@ class RunFolder:
 
     @property
     def resumes(self) -> bool:
-        """Whether to continue the run in the folder: that was asked for, and it has begun."""
+        """True if the run in the folder continues: `resume` was given, and the run has begun."""
         return self._resume
 
     def close(self) -> None:

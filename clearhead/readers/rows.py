@@ -25,7 +25,7 @@ NOT_UTF_8, UNCLOSED, STRAY = "not UTF-8", "unclosed quote", "text after a closin
 
 @dataclass(frozen=True)
 class Dialect:
-    """How lines are split into cells.
+    """Rules for splitting lines into cells.
 
     Args:
         separator: the character between cells.

@@ -1,4 +1,4 @@
-"""How the inputs of some work are answered together, and explanations next to them."""
+"""Open the queues of a model: one that answers inputs together, and one for explanations."""
 
 from functools import cache
 

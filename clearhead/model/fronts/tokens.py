@@ -4,7 +4,7 @@ import math
 
 from torch import Tensor, nn
 
-from ...errors import ModelError
+from ...errors import ModelError, beyond_vocabulary
 from ..linear import Linear, learned_table
 from ..masks import padding_mask
 from .front import Front
@@ -29,14 +29,7 @@ class Embedding(Front):
         try:
             return nn.functional.embedding(inputs, self.weight) * self.scale
         except IndexError as error:
-            token, size = int(inputs.max()), len(self.weight)
-            raise ModelError(
-                f"token {token} is beyond the vocabulary of {size}",
-                expected=f"token ids from 0 to {size - 1}",
-                fix="encode the text with this model's tokenizer",
-                name="tokens",
-                value=token,
-            ) from error
+            raise beyond_vocabulary(int(inputs.max()), len(self.weight)) from error
 
     def mask(self, inputs: Tensor) -> Tensor:  # (B, S) -> (B, 1, 1, S)
         return padding_mask(inputs, self.pad)

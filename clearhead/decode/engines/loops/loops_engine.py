@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from ....config.messages import say
-from ....errors import ModelError
+from ....errors import ModelError, beyond_vocabulary
 from ...beams import Hypothesis, Request
 from ...engine import Batch, engine_threads
 from ...model_handle import ModelHandle
@@ -87,13 +87,7 @@ class LoopsEngine:
             size = int(stack.places[0, parts.EMBEDDING, 1])
             for token in {*chain.from_iterable(texts)}:
                 if not 0 <= token < size:
-                    raise ModelError(
-                        f"token {token} is beyond the vocabulary of {size}",
-                        expected=f"token ids from 0 to {size - 1}",
-                        fix="encode the text with this model's tokenizer",
-                        name="tokens",
-                        value=token,
-                    )
+                    raise beyond_vocabulary(token, size)
 
     def reserve_positions(self, length: int) -> None:
         """Extend the table of positions to this many tokens, if the model has one."""
