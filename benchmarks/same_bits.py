@@ -4,13 +4,16 @@
     python benchmarks/same_bits.py HEAD~3 HEAD --demo runs/demo  # against a commit, with a model trained before
 
 Each version trains every case in CASES on the same small data, in 32-bit floats on one thread. The weights must be
-equal byte for byte. Both versions then load one model that the old version trained, and translate 200 held-out
-sentences in every way in DECODING. Texts and scores must be equal. If you rename tensors, add the names to RENAMED.
+equal byte for byte. Then both versions load models that the old version trained: they explain a text with one of each
+task, as JSON and as a page, translate 200 held-out sentences in every way in DECODING, and export in every format in
+EXPORTS. Texts, scores, the pages' data and the exported files must be equal. If you rename tensors, add the names to
+RENAMED, and if you rename settings, add them to RENAMED_SETTINGS.
 
-The exit status is 1 if anything differs. It takes about a minute on an idle core.
+The exit status is 1 if anything differs. It takes a few minutes on an idle core.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import random
@@ -30,6 +33,7 @@ from safetensors.numpy import load_file
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 RENAMED: dict[str, str] = {}  # old tensor names to new ones: regular expression -> replacement
+RENAMED_SETTINGS: dict[str, str] = {}  # arguments of the old version to those of the new one, such as "--model.a=b"
 N_HELD_OUT = 200
 
 SMALL = "--threads 1 --train.precision=fp32 --train.steps=12 --train.eval_every=6 --data.vocab_size=320 "
@@ -45,6 +49,7 @@ CASES = {  # arguments of `clearhead train`
     "classify": f"labels.tsv --task classify {SMALL} {ENCODER}",
     "classify, warm start": f"labels.tsv --task classify {SMALL} {ENCODER} --warm-start denoise --train.soup=2",
     "answer": f"questions.json --task answer {SMALL} {ENCODER}",
+    "fill": f"text.txt --task fill {SMALL} {ENCODER}",
     "summarize, copy": f"documents.jsonl --task summarize {SMALL} {ENCODER} {DECODER} --model.copy=true",
 }
 DEMO = "pairs.tsv --task translate --threads 1 --train.precision=fp32 --preset nano --train.steps=60 "
@@ -54,7 +59,22 @@ DECODING = {  # options of `clearhead translate`
     "greedy": "--beam 1",
     "sampled": "--sample --temperature 2 --seed 7",
     "4-best": "--beam 4 --n-best 4",
+    "torch": "--beam 4 --n-best 2 --engine torch",
+    "loops": "--beam 4 --n-best 2 --engine loops",
+    "packed int8": "--beam 4 --engine packed --precision int8",
+    "packed bf16": "--beam 4 --engine packed --precision bf16",
+    "ct2": "--beam 4 --engine ct2",
 }
+EXPLAINED = {  # arguments of `clearhead explain` after the model; a case without an entry isn't explained
+    "translate, post-norm": ["the red dog sees the old river"],
+    "translate, ALiBi, grouped heads": ["the red dog sees the old river", "--without", "decoder.1.cross.head.0"],
+    "generate": ["the red dog", "--seed", "3"],
+    "classify": ["the red dog sees the old river"],
+    "answer": ["what sees the old river?", "--context", "context.txt"],
+    "fill": ["the red [MASK] sees the old river"],
+    "summarize, copy": ["the red dog sees the old river the big cat likes the small house"],
+}
+EXPORTS = ("huggingface", "onnx", "ct2", "page")
 
 Answers = list[list[tuple[str, float]]]  # texts and scores for each source, best first
 ADJECTIVES = ["big", "small", "old", "new", "red", "green", "quick", "slow"]
@@ -84,6 +104,7 @@ class Version:
 
     root: Path
     data: Path
+    settings: dict[str, str]  # arguments to replace
 
     def clearhead(self, commands: list[list[str]]) -> str:
         """Run command lines with this version of the package and return what they print; exit if one fails."""
@@ -91,7 +112,7 @@ class Version:
             [sys.executable, "-c", RUN, str(self.root)],
             cwd=self.data,
             env=os.environ | {"PYTHONPATH": str(self.root), "OMP_NUM_THREADS": "1"},
-            input=json.dumps(commands),
+            input=json.dumps([[self.settings.get(it, it) for it in command] for command in commands]),
             capture_output=True,
             encoding="utf-8",
         )
@@ -112,6 +133,35 @@ class Version:
         results = [json.loads(line) for line in printed.splitlines()]
         answers = [[(it["text"], it["score"]) for it in (result, *result["alternatives"])] for result in results]
         return [answers[i : i + len(sources)] for i in range(0, len(sources) * len(DECODING), len(sources))]
+
+    def explain(self, models: dict[str, Path]) -> Iterator[tuple[str, dict[str, str]]]:
+        """Explain a text with each model: name, and its results as JSON and the data of its page."""
+        page = self.data / "page.html"
+        for name, arguments in EXPLAINED.items():
+            command = ["explain", str(models[name]), *arguments, "--threads", "1"]
+            document = self.clearhead([[*command, "--json"]])
+            self.clearhead([[*command, "--html", str(page)]])
+            yield name, {"JSON": timeless(document)} | page_data(page)
+
+    def export(self, model: Path) -> Iterator[tuple[str, dict[str, str]]]:
+        """Export a model in each format: format, and the digest of each file, or the data of a page."""
+        for format_name in EXPORTS:
+            out = self.data / f"{self.root.name}-{format_name}{'.html' * (format_name == 'page')}"
+            self.clearhead([["export", str(model), "--to", format_name, "--out", str(out)]])
+            files = sorted(path for path in out.rglob("*") if path.is_file())
+            digests = {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+            yield format_name, digests or page_data(out)
+
+
+def timeless(data: str) -> str:
+    """Leave out how long each step took."""
+    return re.sub(r'"milliseconds": ?[-+.e\d]+', '"milliseconds": 0', data)
+
+
+def page_data(page: Path) -> dict[str, str]:
+    """Return the data of a page, but not its code: id -> content."""
+    written = page.read_text(encoding="utf-8")
+    return dict(re.findall(r'<script type="[^"]+" id="(\w+)">(.*?)</script>', timeless(written), re.DOTALL))
 
 
 @contextmanager
@@ -139,6 +189,7 @@ def write_data(folder: Path) -> None:
     (folder / "pairs.tsv").write_text("".join(pairs[N_HELD_OUT:]))
     (folder / "text.txt").write_text("".join(f"{line}.\n" for line in lines[:800]))
     labelled = [f"{' '.join(words)}\t{'animal' if words[-1] in ANIMALS else 'thing'}\n" for words in sentences[:600]]
+    (folder / "context.txt").write_text(f"{'. '.join(lines[:6])}.\n")
     (folder / "labels.tsv").write_text("text\tlabel\n" + "".join(labelled))
     groups = [sentences[i : i + 4] for i in range(0, 800, 4)]
     articles = [{"title": f"article {i}", "paragraphs": [_paragraph(group, i)]} for i, group in enumerate(groups)]
@@ -199,9 +250,22 @@ def answer_difference(sources: list[str], old: Answers, new: Answers) -> str:
     return next((f"{source!r}: {a} and {b}" for source, a, b in zip(sources, old, new) if a != b), "")
 
 
+def text_difference(old: dict[str, str], new: dict[str, str]) -> str:
+    """Name the first text that differs, and where; return an empty string if all are equal."""
+    if names := sorted(old.keys() ^ new.keys()):
+        return f"{names[0]} is only in the {'old' if names[0] in old else 'new'} version"
+    for name, a in old.items():
+        b = new[name]
+        if a != b:
+            at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+            return f"{name} at {at:,}: {a[max(0, at - 20) : at + 20]!r} and {b[max(0, at - 20) : at + 20]!r}"
+    return ""
+
+
 def rows(old: Version, new: Version, demo: Path | None) -> Iterator[tuple[str, int, str | None]]:
     """Compare both versions: case, count, and its first difference, or None for what only one version has."""
-    for case, *runs in zip(CASES, old.train(CASES), new.train(CASES)):
+    trained = dict(zip(CASES, old.train(CASES)))
+    for case, *runs in zip(CASES, trained.values(), new.train(CASES)):
         kept_old, kept_new = map(weights, runs)
         for part in sorted({*kept_old, *kept_new}):
             name = case if part == "." else f"  {part}"
@@ -209,12 +273,16 @@ def rows(old: Version, new: Version, demo: Path | None) -> Iterator[tuple[str, i
                 yield name, len(kept_old[part]), tensor_difference(kept_old[part], kept_new[part])
             else:
                 yield f"{name} (only {'old' if part in kept_old else 'new'})", 0, None
+    for (name, before), (_, after) in zip(old.explain(trained), new.explain(trained)):
+        yield f"explain: {name}", len(before), text_difference(before, after)
     [model] = [demo] if demo else old.train({"demo": DEMO})
     held_out = (demo / "phrasebook" if demo else old.data) / "held-out.tsv"
     lines = held_out.read_text(encoding="utf-8").splitlines()
     sources = [line.split("\t")[0] for line in lines[:: len(lines) // N_HELD_OUT][:N_HELD_OUT]]
     for name, *answers in zip(DECODING, old.translate(model, sources), new.translate(model, sources)):
         yield f"translate: {name}", len(sources), answer_difference(sources, *answers)
+    for (name, before), (_, after) in zip(old.export(model), new.export(model)):
+        yield f"export: {name}", len(before), text_difference(before, after)
 
 
 def main() -> None:
@@ -232,9 +300,11 @@ def main() -> None:
         data = Path(name).resolve() / "data"
         data.mkdir()
         write_data(data)
-        print(f"{'case':36}{'tensors':>8}  difference", flush=True)
+        print(f"{'case':36}{'count':>8}  difference", flush=True)
         demo = options.demo and options.demo.resolve()
-        for case, count, difference in rows(Version(old_root, data), Version(new_root, data), demo):
+        for case, count, difference in rows(
+            Version(old_root, data, {}), Version(new_root, data, RENAMED_SETTINGS), demo
+        ):
             differ = differ or bool(difference)
             print(f"{case:36}{count:8}  {'-' if difference is None else difference or 'equal'}", flush=True)
     print(f"{'DIFFERENT' if differ else 'all equal'} after {time.monotonic() - begun:.0f} seconds")

@@ -15,6 +15,7 @@ import torch
 
 import clearhead
 from clearhead.decode.sampling import Sampling
+from clearhead.errors import ModelError
 from clearhead.exchange.hf_export import write
 from clearhead.exchange.import_model import import_model, read
 
@@ -162,6 +163,19 @@ def test_what_changes_their_text_but_not_ours_is_named(made, tmp_path, family, s
     folder = with_settings(made(family), tmp_path / "hf", {"max_new_tokens": 5, "use_cache": True, **settings})
     (note,) = read(folder).notes
     assert named in note
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("max_length", "20"), ("num_beams", True), ("temperature", [0.7]), ("suppress_tokens", 5), ("eos_token_id", "2"),
+    ("suppress_tokens", ["a"]), ("bad_words_ids", [3]), ("min_new_tokens", {}), ("eos_token_id", [2, "3"]),
+])  # fmt: skip
+@pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
+def test_a_value_of_another_type_is_an_error_that_names_its_file(made, tmp_path, file, name, value) -> None:
+    folder = with_settings(made("Bart"), tmp_path / "hf", {name: value}, file)
+    with pytest.raises(ModelError) as caught:
+        read(folder, "summarize")
+    assert (caught.value.name, caught.value.value) == (name, value) and caught.value.expected
+    assert f"{file} has {name}=" in caught.value.what
 
 
 def test_settings_of_pipelines_are_named(made, tmp_path) -> None:

@@ -22,6 +22,8 @@ _WITHOUT_EFFECT = (
     *("prompt_lookup_num_tokens", "max_matching_ngram_size", "disable_compile", "prefill_chunk_size", "cache_config"),
 )
 _TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+_NUMBERS = ("num_beams", "length_penalty", "no_repeat_ngram_size", "temperature", "top_k", "top_p", "min_p")
+_NUMBERS += ("max_length", "min_length", "max_new_tokens", "min_new_tokens", "repetition_penalty")
 
 
 class Given:
@@ -79,11 +81,25 @@ class Given:
         return found
 
     def generating(self, name: str, default: Any = None) -> Any:
-        """Return a setting for generating text. Folders without generation_config.json have it in config.json."""
+        """Return a setting for generating text. Folders without generation_config.json have it in config.json.
+
+        Raises:
+            ModelError: a number, or the ids of tokens, are something else.
+        """
         found = self.get(name)
         if self.generation is not None:
             found = self.generation.get(name, found if name in _TOKENS else None)
-        return default if found is None else found
+        if found is None:
+            return default
+        if name in _NUMBERS and (isinstance(found, bool) or not isinstance(found, int | float)):
+            raise self.unsupported(name, expected="a number")
+        if name == "suppress_tokens" and not _are_ids(found):
+            raise self.unsupported(name, expected="a list of token ids")
+        if name == "bad_words_ids" and not (isinstance(found, list) and all(map(_are_ids, found))):
+            raise self.unsupported(name, expected="a list of words, each of which is a list of token ids")
+        if name == "eos_token_id" and not _are_ids(found if isinstance(found, list) else [found]):
+            raise self.unsupported(name, expected="a token id, or a list of them")
+        return found
 
     def expect(self, name: str, *values: Any) -> None:
         """Raise ModelError unless a setting is absent or has one of these values, the only supported ones."""
@@ -111,3 +127,7 @@ class Given:
     def unread(self) -> list[str]:
         """The settings that nothing has read, except those without a value."""
         return sorted({name for name, it in self.values.items() if it is not None} - self._read)
+
+
+def _are_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(it, int) and not isinstance(it, bool) for it in value)
