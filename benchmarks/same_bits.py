@@ -55,11 +55,10 @@ CASES = {  # arguments of `clearhead train`
 DEMO = "pairs.tsv --task translate --threads 1 --train.precision=fp32 --preset nano --train.steps=60 "
 DEMO += "--train.eval_every=30 --train.optimizer=muon --train.lr=0.006 --train.warmup=20 --data.tokenizer=word"
 DECODING = {  # options of `clearhead translate`
-    "beam 4": "--beam 4",
-    "greedy": "--beam 1",
-    "sampled": "--sample --temperature 2 --seed 7",
-    "4-best": "--beam 4 --n-best 4",
-    "torch": "--beam 4 --n-best 2 --engine torch",
+    "beam 4": "--beam 4 --engine torch",
+    "greedy": "--beam 1 --engine torch",
+    "sampled": "--sample --temperature 2 --seed 7 --engine torch",
+    "4-best": "--beam 4 --n-best 4 --engine torch",
     "loops": "--beam 4 --n-best 2 --engine loops",
     "packed int8": "--beam 4 --engine packed --precision int8",
     "packed bf16": "--beam 4 --engine packed --precision bf16",
@@ -106,11 +105,14 @@ class Version:
     data: Path
     settings: dict[str, str]  # arguments to replace
 
-    def clearhead(self, commands: list[list[str]]) -> str:
-        """Run command lines with this version of the package and return what they print; exit if one fails."""
+    def clearhead(self, commands: list[list[str]], folder: Path | None = None) -> str:
+        """Run command lines in a folder (default: `data`) with this version of the package. Return what they print.
+
+        Exits if one fails.
+        """
         done = subprocess.run(
             [sys.executable, "-c", RUN, str(self.root)],
-            cwd=self.data,
+            cwd=folder or self.data,
             env=os.environ | {"PYTHONPATH": str(self.root), "OMP_NUM_THREADS": "1"},
             input=json.dumps([[self.settings.get(it, it) for it in command] for command in commands]),
             capture_output=True,
@@ -146,8 +148,10 @@ class Version:
     def export(self, model: Path) -> Iterator[tuple[str, dict[str, str]]]:
         """Export a model in each format: format, and the digest of each file, or the data of a page."""
         for format_name in EXPORTS:
-            out = self.data / f"{self.root.name}-{format_name}{'.html' * (format_name == 'page')}"
-            self.clearhead([["export", str(model), "--to", format_name, "--out", str(out)]])
+            folder = self.data / f"{self.root.name} exports"
+            folder.mkdir(exist_ok=True)
+            out = folder / f"{format_name}{'.html' * (format_name == 'page')}"
+            self.clearhead([["export", str(model), "--to", format_name, "--out", out.name]], folder)
             files = sorted(path for path in out.rglob("*") if path.is_file())
             digests = {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
             yield format_name, digests or page_data(out)

@@ -33,7 +33,7 @@ def may_replace(new: Origin, old: Origin) -> bool:
 
 def is_origin(value: object) -> bool:
     """Return whether `value` is the name of an origin."""
-    return value in _STRENGTH
+    return isinstance(value, str) and value in _STRENGTH
 
 
 def render_sources(by_origin: Mapping[Origin, Mapping[str, object]]) -> str:

@@ -11,7 +11,9 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..config.messages import say
 from ..errors import ConfigError
@@ -83,6 +85,19 @@ class _Server(uvicorn.Server):
         yield
 
 
+class _Protocol(H11Protocol):
+    """HTTP/1.1. A body that turns out to be broken ends its request, however much of that is answered by then."""
+
+    def send_400_response(self, msg: str) -> None:
+        if self.cycle is not None:
+            self.cycle.disconnected = True  # nobody reads the rest of its answer
+            self.cycle.message_event.set()
+        try:
+            super().send_400_response(msg)
+        except h11.LocalProtocolError:  # an answer has begun, or may have no body
+            self.transport.close()
+
+
 class RunningServer:
     """A server from start to stop. The arguments are those of `serve`."""
 
@@ -94,6 +109,7 @@ class RunningServer:
         self._server = _Server(
             uvicorn.Config(
                 self._site,
+                http=_Protocol,
                 log_config=None,
                 access_log=False,
                 ws="none",

@@ -79,7 +79,7 @@ def test_a_record_without_origins_is_read_and_its_values_are_of_unknown_origin()
 
 
 def test_origins_that_a_later_version_may_have_are_passed_over() -> None:
-    record = {"train": {"seed": 3}, "origins": {"train.seed": "oracle", "train.new": "user"}}
+    record = {"train": {"seed": 3}, "origins": {"train.seed": "oracle", "train.new": "user", "train.steps": ["x"]}}
     assert Config.from_record(record, source="f").by_origin() == {"user": {"train.seed": 3}}
     with pytest.raises(ConfigError):
         Config.from_record({"origins": 3}, source="f")

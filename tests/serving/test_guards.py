@@ -145,6 +145,18 @@ def test_a_body_that_never_comes_is_given_up(guarded) -> None:
         assert b" 408 " in slow.recv(1_000).split(b"\r\n")[0]
 
 
+@pytest.mark.parametrize("line", ["POST /translate", "POST /api/classify", "HEAD /detect", "GET /livez"])
+def test_a_body_that_is_not_what_its_head_says_is_rejected_without_a_traceback(translator, caplog, line) -> None:
+    head = f"{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for content in (b'{"q": "She sings."}', b"5\r\n{\r\n", b"zz\r\n"):
+        with socket.create_connection(("127.0.0.1", translator.port), timeout=60) as sent:
+            sent.sendall(head.encode() + content + b"\r\n" * 2)
+            answer = b"".join(iter(lambda: sent.recv(1_000), b""))
+        assert re.match(rb"HTTP/1.1 (4|200 )", answer)
+    assert translator.ask("GET", "/livez").status == 200
+    assert not [it for it in caplog.records if it.exc_info or it.levelname in ("ERROR", "CRITICAL")]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [("GET", "/none", 404), ("GET", "/translate", 405), ("POST", "/livez", 405), ("GET", "/v1/none", 404)],
