@@ -276,6 +276,14 @@ def test_what_is_no_path_is_rejected(wrong: Any) -> None:
     assert (caught.value.name, caught.value.value) == ("path", wrong)
 
 
+@pytest.mark.parametrize("path", ["x" * 5000, "xy/" * 1350])
+def test_a_path_too_long_for_a_file_is_rejected(path: str) -> None:
+    for call in (load, lambda it: train(Config(), it)):
+        with pytest.raises(ConfigError) as caught:
+            call(path)
+        assert caught.value.value == path and caught.value.expected
+
+
 @pytest.mark.parametrize("wrong", [5, None, ["cpu"]])
 def test_what_is_no_device_is_rejected(model_folder: Path, wrong: Any) -> None:
     with pytest.raises(ConfigError) as caught:

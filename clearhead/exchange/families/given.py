@@ -22,8 +22,10 @@ _WITHOUT_EFFECT = (
     *("prompt_lookup_num_tokens", "max_matching_ngram_size", "disable_compile", "prefill_chunk_size", "cache_config"),
 )
 _TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
-_NUMBERS = ("num_beams", "length_penalty", "no_repeat_ngram_size", "temperature", "top_k", "top_p", "min_p")
-_NUMBERS += ("max_length", "min_length", "max_new_tokens", "min_new_tokens", "repetition_penalty")
+_NUMBERS = (
+    *("num_beams", "length_penalty", "no_repeat_ngram_size", "temperature", "top_k", "top_p", "min_p"),
+    *("max_length", "min_length", "max_new_tokens", "min_new_tokens", "repetition_penalty"),
+)
 
 
 class Given:
