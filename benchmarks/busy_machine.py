@@ -40,7 +40,7 @@ def measure(name: str, busy: list[int], trials: int, waiting: str) -> None:
     """Print the rates of a preset next to each number of busy programs."""
     from clearhead.apps.bench.training import steps_of
     from clearhead.decode.engine import usable_cores
-    from clearhead.training.choices.trial import time_steps
+    from clearhead.training.choices.thread_trial import time_steps
     from clearhead.training.memory import keep_freed_memory
 
     keep_freed_memory()

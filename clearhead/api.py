@@ -113,8 +113,8 @@ def train(
     _check_options(flags, {"say": say, "on_step": on_step, "on_eval": on_eval})
     from .exchange.huggingface import lost_export
     from .training import run
-    from .training.beginning import RunOptions
     from .training.distributed.processes import joined
+    from .training.open_run import RunOptions
     from .training.warm_start import request, stages
 
     with joined() as processes, _files(data) as files:

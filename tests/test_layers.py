@@ -121,7 +121,7 @@ def reached(path: Path) -> set[str]:
 @pytest.mark.parametrize("path", sorted((PACKAGE / "model").rglob("[!_]*.py")), ids=lambda path: path.stem)
 def test_a_part_of_the_model_imports_torch_and_errors_and_only_what_chooses_and_joins_the_settings(path: Path) -> None:
     settings = (
-        {"config"} if path.stem in ("assembly", "transformer", "seams", "restore", "frames") else set()
+        {"config"} if path.stem in ("assembly", "transformer", "module_choice", "restore", "frames") else set()
     )  # frames: sizes
     weights = {"folder"} if path.stem == "restore" else set()
     assert {"torch"} <= reached(path) <= {"torch", "errors"} | settings | weights

@@ -15,7 +15,7 @@ from ..readers.lines import one_line
 from ..readers.lines import shown as text_shown
 from ..readers.pairs import Pairs
 from ..scoring import score_labels
-from ..tasks.base import Judged, Task
+from ..tasks.base import EvaluationResult, Task
 
 _MOST = 100 << 20  # maximum bytes of training files to look for repeated texts in
 _WIDTH = 400  # maximum number of characters to show of a text in a report
@@ -47,7 +47,7 @@ class Evaluation:
         engine: the decoding engine that was used, or None if the model doesn't decode.
     """
 
-    judged: Judged
+    judged: EvaluationResult
     data: list[str]
     decode: DecodeConfig
     weights: str | None

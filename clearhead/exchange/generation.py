@@ -9,7 +9,7 @@ from ..config import Config, DecodeConfig
 from ..errors import ConfigError
 from ..folder.manifest import parse_json_object, read_bytes
 from ..tokenization.source_and_target import Tokenizers
-from .families.given import GENERATION, Given
+from .families.hf_config import GENERATION, HfConfig
 
 _NEW_TOKENS, _TOP_K = 20, 50  # of Transformers' `generate`, if a folder doesn't say
 # Our names, theirs, and the values that absent ones have.
@@ -40,16 +40,16 @@ def read_generation(folder: Path) -> dict[str, Any] | None:
     return parse_json_object(path, read_bytes(path)) if path.is_file() else None
 
 
-def search_settings(given: Given, model: Mapping[str, Any]) -> dict[str, Any]:
+def search_settings(hf_config: HfConfig, model: Mapping[str, Any]) -> dict[str, Any]:
     """Return our settings with which a search gives the text of Transformers' `generate`.
 
     Settings of theirs that ours can't express are noted.
 
     Args:
-        given: their settings.
+        hf_config: their settings.
         model: our settings of the model.
     """
-    theirs, reads_source = given.generating, model["model.topology"] == "encoder-decoder"
+    theirs, reads_source = hf_config.generating, model["model.topology"] == "encoder-decoder"
     values = {name: theirs(name, neutral) for name, neutral in _OTHERS.items()}
     left = {name: it for name, it in values.items() if it is not False and it != _OTHERS[name]}
     found = {name: theirs(their_name, absent) for name, (their_name, absent) in _SAME.items()}
@@ -58,39 +58,41 @@ def search_settings(given: Given, model: Mapping[str, Any]) -> dict[str, Any]:
     theirs("early_stopping")
     if found["beam"] > 1:
         if found["sample"]:
-            given.notes.append(f"sampling follows one text at a time, not num_beams={found['beam']}")
+            hf_config.notes.append(f"sampling follows one text at a time, not num_beams={found['beam']}")
         else:
-            given.notes.append(
+            hf_config.notes.append(
                 "beam search ranks answers, and ends, by other formulas than Transformers', so answers can differ; "
                 "those of greedy search (--beam 1) are the same"
             )
         if reads_source:  # where theirs changes log-probabilities, too, and doesn't count a prompt
             found["repetition_penalty"] = left.pop("repetition_penalty", 1.0)
     if found["no_repeat_ngram"] and not reads_source:
-        given.notes.append("no_repeat_ngram_size counts the n-grams of new tokens here, not those of the prompt")
+        hf_config.notes.append("no_repeat_ngram_size counts the n-grams of new tokens here, not those of the prompt")
     for name, value in list(found.items()):
         if not _valid(name, value):
             left[_SAME[name][0] if name in _SAME else name] = found.pop(name)
-    found |= _lengths(given, model, left)
-    _suppressed(given)
-    left |= given.unknown_for_generating
+    found |= _lengths(hf_config, model, left)
+    _suppressed(hf_config)
+    left |= hf_config.unknown_for_generating
     if left:
         listed = ", ".join(f"{name}={json.dumps(value)}" for name, value in left.items())
-        given.notes.append(f"settings for generating text that aren't read, so answers can differ: {listed}")
+        hf_config.notes.append(f"settings for generating text that aren't read, so answers can differ: {listed}")
     return {f"decode.{name}": value for name, value in found.items()}
 
 
-def _lengths(given: Given, model: Mapping[str, Any], left: dict[str, Any]) -> dict[str, Any]:
+def _lengths(hf_config: HfConfig, model: Mapping[str, Any], left: dict[str, Any]) -> dict[str, Any]:
     """Return our limits of an answer's length. Those of theirs that were used are removed from `left`."""
-    theirs, reads_source = given.generating, model["model.topology"] == "encoder-decoder"
+    theirs, reads_source = hf_config.generating, model["model.topology"] == "encoder-decoder"
     longest, most, least = theirs("max_length"), theirs("max_new_tokens"), theirs("min_new_tokens")
     if most is None and longest is not None:
         most = longest - 1 if reads_source else longest  # the decoder's first input counts
         if not reads_source:
-            given.notes.append(f"max_length={longest} is the number of new tokens here; the prompt doesn't count")
+            hf_config.notes.append(f"max_length={longest} is the number of new tokens here; the prompt doesn't count")
     elif most is None:
         most = _NEW_TOKENS
-        given.notes.append(f"an answer has at most {most} tokens, as in Transformers; change it with decode.max_len")
+        hf_config.notes.append(
+            f"an answer has at most {most} tokens, as in Transformers; change it with decode.max_len"
+        )
     if "forced_eos_token_id" in left:
         most -= 1  # ours doesn't count the end token
         if left["forced_eos_token_id"] == model["model.eos_id"]:
@@ -113,23 +115,23 @@ def _valid(name: str, value: Any) -> bool:
     return True
 
 
-def without_suppressed(given: Given, config: Config, tokenizer: str) -> Config:
+def without_suppressed(hf_config: HfConfig, config: Config, tokenizer: str) -> Config:
     """Return a configuration with which the tokens that a folder suppresses are never generated.
 
     Raises:
         ModelError: a sequence of several tokens is suppressed.
     """
-    if not (ids := _suppressed(given)):
+    if not (ids := _suppressed(hf_config)):
         return config
-    target = Tokenizers.for_model(tokenizer, config.model, origin=f"the tokenizer of {given.path.parent}").target
+    target = Tokenizers.for_model(tokenizer, config.model, origin=f"the tokenizer of {hf_config.path.parent}").target
     return config.assign({"decode.suppress": tuple(target.pieces(ids))}, "model")
 
 
-def _suppressed(given: Given) -> list[int]:
-    words: Sequence[Sequence[int]] = given.generating("bad_words_ids") or ()
+def _suppressed(hf_config: HfConfig) -> list[int]:
+    words: Sequence[Sequence[int]] = hf_config.generating("bad_words_ids") or ()
     if any(len(word) > 1 for word in words):
-        raise given.unsupported("bad_words_ids", expected="words of one token")
-    return [*(word[0] for word in words), *(given.generating("suppress_tokens") or ())]
+        raise hf_config.unsupported("bad_words_ids", expected="words of one token")
+    return [*(word[0] for word in words), *(hf_config.generating("suppress_tokens") or ())]
 
 
 def generation_files(config: Config, theirs: Mapping[str, Any], tokenizers: Tokenizers) -> dict[str, bytes]:

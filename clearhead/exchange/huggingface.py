@@ -10,7 +10,7 @@ from ..config import Config
 from ..errors import ModelError
 from ..folder.manifest import parse_json_object, read_bytes
 from ..tokenization.source_and_target import Tokenizers
-from .families.given import Given
+from .families.hf_config import HfConfig
 from .generation import generation_files, read_generation, search_settings, without_suppressed
 from .hf_tokenizer_files import tokenizer_files
 from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles, tokens_around
@@ -72,14 +72,16 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
     tensors = SafetensorsFiles(folder)
     tokenizer = read_tokenizer(folder, kind.model_type) if kind.reads_text else no_tokenizer()
     tokens = token_ids(tokenizer)
-    given = Given(folder / CONFIG, content, token_roles(folder, tokens), read_generation(folder), tensors.names())
+    hf_config = HfConfig(
+        folder / CONFIG, content, token_roles(folder, tokens), read_generation(folder), tensors.names()
+    )
     try:
-        config = _config(folder, given, kind, tokenizer, tokens, task)
+        config = _config(folder, hf_config, kind, tokenizer, tokens, task)
     except (TypeError, ValueError, AttributeError) as error:
         what = f"{folder / CONFIG} has a value of the wrong type: {error}"
         raise ModelError(what, expected=f"the settings of {kind.title}", fix=AGAIN, name=CONFIG) from error
     found, left = to_ours(kind.names(config.model), tensors, kind.prefix)
-    weights = kind.adjusted(found, given)
+    weights = kind.adjusted(found, hf_config)
     unknown = [name for name in left if not matches(name, kind.unused)]
     if unknown:
         raise ModelError(
@@ -87,30 +89,32 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
             expected=f"the weights of {' or '.join(kind.architectures)}",
             name=unknown[0],
         )
-    unread = [f"settings of {CONFIG} that aren't read: {', '.join(given.unread)}"] if given.unread else []
-    return Imported(kind.title, config, tokenizer, weights, [*given.notes, *unread])
+    unread = [f"settings of {CONFIG} that aren't read: {', '.join(hf_config.unread)}"] if hf_config.unread else []
+    return Imported(kind.title, config, tokenizer, weights, [*hf_config.notes, *unread])
 
 
 def _config(
-    folder: Path, given: Given, kind: "Family", tokenizer: str, tokens: Mapping[str, int], task: str | None
+    folder: Path, hf_config: HfConfig, kind: "Family", tokenizer: str, tokens: Mapping[str, int], task: str | None
 ) -> Config:
     """Return our settings."""
-    given.expect("quantization_config", None)
-    more_eos = _keep_one_end(given)
-    task = "embed" if task is None and (folder / MODULES).is_file() else _task(given, kind, task)
-    settings = kind.settings(given, tokens) | {"train.task": task} | kind.head(given, task)
+    hf_config.expect("quantization_config", None)
+    more_eos = _keep_one_end(hf_config)
+    task = "embed" if task is None and (folder / MODULES).is_file() else _task(hf_config, kind, task)
+    settings = kind.settings(hf_config, tokens) | {"train.task": task} | kind.head(hf_config, task)
     if kind.reads_text:
-        settings |= _framed(given, settings, tokenizer, tokens)
+        settings |= _framed(hf_config, settings, tokenizer, tokens)
     settings |= read_embedding(folder) if task == "embed" else {}
     if settings["model.topology"] != "encoder-only":
         settings["model.more_eos_ids"] = more_eos
         if settings["model.pad_id"] in more_eos:  # padding has to be told from the end of a text
             settings["model.pad_id"] = settings["model.tgt_vocab_size"]
-        settings |= search_settings(given, settings)
-    return without_suppressed(given, complete(settings, folder), tokenizer)
+        settings |= search_settings(hf_config, settings)
+    return without_suppressed(hf_config, complete(settings, folder), tokenizer)
 
 
-def _framed(given: Given, settings: Mapping[str, Any], tokenizer: str, tokens: Mapping[str, int]) -> dict[str, Any]:
+def _framed(
+    hf_config: HfConfig, settings: Mapping[str, Any], tokenizer: str, tokens: Mapping[str, int]
+) -> dict[str, Any]:
     """Return our settings for the token that the tokenizer puts before each text, whatever config.json says.
 
     Raises:
@@ -119,35 +123,35 @@ def _framed(given: Given, settings: Mapping[str, Any], tokenizer: str, tokens: M
     before, after = tokens_around(tokenizer)
     names = {i: name for name, i in tokens.items()}
     if len(before) > 1:
-        what = f"the tokenizer of {given.path.parent} begins every text with several tokens"
+        what = f"the tokenizer of {hf_config.path.parent} begins every text with several tokens"
         raise ModelError(what, expected="one or none", name="post_processor", value=[names.get(i) for i in before])
     if after and settings["model.topology"] == "decoder-only":
-        given.notes.append(
+        hf_config.notes.append(
             f"the tokenizer adds {', '.join(names[i] for i in after)} to every text, which isn't done here"
         )
     return {"model.begin": True, "model.bos_id": before[0]} if before else {"model.begin": False}
 
 
-def _keep_one_end(given: Given) -> tuple[int, ...]:
+def _keep_one_end(hf_config: HfConfig) -> tuple[int, ...]:
     """Keep the first of several EOS ids as the model's own, and return the others."""
-    ends = given.generating("eos_token_id")
+    ends = hf_config.generating("eos_token_id")
     if not isinstance(ends, list) or not ends:
         return ()
-    for values in (given.values, given.generation):
+    for values in (hf_config.values, hf_config.generation):
         if values is not None:
             values["eos_token_id"] = ends[0]
     return tuple(dict.fromkeys(it for it in ends if it != ends[0]))
 
 
-def _task(given: Given, kind: "Family", asked: str | None) -> str:
+def _task(hf_config: HfConfig, kind: "Family", asked: str | None) -> str:
     """Return the task to use a model for: the one asked for, or that of the class that the folder was saved from."""
-    names: Sequence[str] = given.get("architectures", ())
+    names: Sequence[str] = hf_config.get("architectures", ())
     if isinstance(names, str) or not all(isinstance(it, str) for it in names):
-        raise given.unsupported("architectures", expected="a list of names")
+        raise hf_config.unsupported("architectures", expected="a list of names")
     known = [name for name in names if name in kind.architectures]
     if names and not known:
         raise ModelError(
-            f"{given.path} is for {names[0]}, which can't be read",
+            f"{hf_config.path} is for {names[0]}, which can't be read",
             expected=" or ".join(kind.architectures),
             name="architectures",
             value=names[0],

@@ -15,10 +15,10 @@ from .fronts.front import Front
 from .fronts.patches import Patches
 from .fronts.tokens import Embedding, Projection
 from .heads import Classifier, SpanFinder, TokenPredictor, TokenTransform
+from .module_choice import ModuleChoice, of_heads, of_positions, of_tokens, of_vectors
 from .norms import NORMS, LayerNorm
 from .positions import POSITIONS, Positions
 from .residual import AddNorm
-from .seams import Seam, of_heads, of_positions, of_tokens, of_vectors
 
 A = TypeVar("A", SelfAttention, CrossAttention)
 
@@ -29,13 +29,13 @@ _SIZES: dict[type[Front], tuple[str, ...]] = {  # what a front end can't do with
     Frames: ("sample_rate",),
 }
 
-FRONT = Seam[Front]("model.front", FRONTS, Front, Front, ("forward", "mask"), of_tokens)
-ATTENTION = Seam[nn.Module]("model.attention", ATTENTIONS, nn.Module, Attend, ("forward", "weights"), of_heads)
-POSITION = Seam[Positions](
+FRONT = ModuleChoice[Front]("model.front", FRONTS, Front, Front, ("forward", "mask"), of_tokens)
+ATTENTION = ModuleChoice[nn.Module]("model.attention", ATTENTIONS, nn.Module, Attend, ("forward", "weights"), of_heads)
+POSITION = ModuleChoice[Positions](
     "model.positions", POSITIONS, Positions, Positions, ("embed", "rotation", "bias"), of_positions
 )
-FEED_FORWARD = Seam[nn.Module]("model.feed_forward", FEED_FORWARDS, nn.Module, SwiGLU, ("forward",), of_vectors)
-NORM = Seam[nn.Module]("model.norm", NORMS, nn.Module, LayerNorm, ("forward",), of_vectors)
+FEED_FORWARD = ModuleChoice[nn.Module]("model.feed_forward", FEED_FORWARDS, nn.Module, SwiGLU, ("forward",), of_vectors)
+NORM = ModuleChoice[nn.Module]("model.norm", NORMS, nn.Module, LayerNorm, ("forward",), of_vectors)
 
 
 def encoder_blocks(config: ModelConfig) -> list[EncoderBlock]:

@@ -18,8 +18,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ..config.messages import say
 from ..errors import ConfigError
 from .guards import Access
+from .routes_table import make_application
 from .served_models import ModelShelf
-from .site import make_site
 from .waiting_rows import call_in
 
 _KEEP_ALIVE = 75  # seconds until an idle connection is closed
@@ -103,12 +103,12 @@ class RunningServer:
 
     def __init__(self, shelf: ModelShelf, access: Access, *, log_texts: bool = False) -> None:
         self._shelf = shelf
-        self._site = make_site(shelf, access, self._lifespan, log_texts=log_texts)
+        self._application = make_application(shelf, access, self._lifespan, log_texts=log_texts)
         self._failure: Exception | None = None
         self.is_loading = False
         self._server = _Server(
             uvicorn.Config(
-                self._site,
+                self._application,
                 http=_Protocol,
                 log_config=None,
                 access_log=False,
@@ -134,7 +134,7 @@ class RunningServer:
     def stop(self) -> None:
         """Finish the requests in flight, and end them if called again."""
         self._server.force_exit = self._server.should_exit
-        self._server.should_exit = self._site.state.stopping = True
+        self._server.should_exit = self._application.state.stopping = True
         say(
             "stopping at once"
             if self._server.force_exit

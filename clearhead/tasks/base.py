@@ -25,7 +25,7 @@ from ..tokenization.ragged import IntArray, Ragged
 from ..tokenization.source_and_target import Tokenizers
 from .examples import Examples
 from .front_settings import has_other_front, reads, without_effect
-from .records import Encoder, Judged, Learnable, Scorable, Scores, Units
+from .records import Dataset, Encoder, EvaluationResult, Scorable, Scores, Units
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..scoring.significance import Comparison
 
 
-__all__ = ["Encoder", "Judged", "Learnable", "Scorable", "Scores", "Task", "Units"]
+__all__ = ["Dataset", "Encoder", "EvaluationResult", "Scorable", "Scores", "Task", "Units"]
 
 
 class Task(ABC):
@@ -179,7 +179,7 @@ class Task(ABC):
         """The encoder that tokenizes training data."""
 
     @abstractmethod
-    def examples(self, sides: tuple[Ragged, Ragged]) -> Learnable:
+    def examples(self, sides: tuple[Ragged, Ragged]) -> Dataset:
         """Return the examples of a store. They may stay on disk."""
 
     def each_epoch(self, examples: Examples) -> Callable[[int], Examples] | None:
@@ -197,7 +197,7 @@ class Task(ABC):
         """Return the loss of the examples in these rows, summed over all predictions."""
 
     @abstractmethod
-    def evaluate(self, model: Any, held_out: Any, decode: DecodeConfig) -> Judged:
+    def evaluate(self, model: Any, held_out: Any, decode: DecodeConfig) -> EvaluationResult:
         """Answer held-out data and score the answers.
 
         Args:
@@ -210,7 +210,7 @@ class Task(ABC):
     def numbers(self, scores: Any) -> dict[str, float]:
         """Return the scores for the training log, keyed by the names in `scores`, with a "loss" if there is one."""
 
-    def compare(self, systems: Sequence[tuple[str, Judged]]) -> "Comparison":
+    def compare(self, systems: Sequence[tuple[str, EvaluationResult]]) -> "Comparison":
         """Compare several models with the first one on the same data, by their mean `compared_by` scores."""
         from ..scoring.significance import Comparison, compare_means
 

@@ -30,7 +30,7 @@ class Units:
     stored: str = "tokens"
 
 
-class Learnable(Protocol):
+class Dataset(Protocol):
     """Tokenized examples with two sides. The task defines what the sides mean."""
 
     def __len__(self) -> int: ...
@@ -51,7 +51,7 @@ class Scorable(Protocol):
     """Held-out data, ready to be scored."""
 
     @property
-    def examples(self) -> Learnable:
+    def examples(self) -> Dataset:
         """The examples that the loss is computed on."""
 
     @property
@@ -79,7 +79,7 @@ class Scores(Protocol):
 
 
 @dataclass(frozen=True)
-class Judged:
+class EvaluationResult:
     """Answers with their scores.
 
     Args:

@@ -22,16 +22,16 @@ from ..readers.in_memory import IN_MEMORY
 from ..readers.pairs import Pairs, PairSource
 from ..readers.skipped import UNREADABLE, Report, Skipped
 from ..scoring import score_labels
-from ..tasks.base import Learnable, Scorable, Task
+from ..tasks.base import Dataset, Scorable, Task
 from ..tasks.classify.examples import UNSEEN
 from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers, train_tokenizers
 from ..tokenization.tokenizer import Tokenizer
-from .choices import budget, memory_limit, recipe, trial
+from .choices import budget, memory_limit, recipe, thread_trial
+from .deadline import Scoring
 from .example_store import Say, Shelf
-from .pace import Scoring
+from .init_from import InitFrom
 from .report.card import model_card
-from .starting_point import StartingPoint
 
 PLACES = ("data.train", "data.valid", "data.test", "data.texts", "data.store")  # paths, which may change on resume
 _DIVISIONS = ("train.micro_batches", "train.activation_checkpointing", "train.shard")  # may too, since steps stay equal
@@ -55,11 +55,11 @@ class Prepared:
 
     config: Config
     task: Task
-    examples: Learnable
+    examples: Dataset
     valid: Scorable | None
     test: Scorable | None
     digest: str
-    start: StartingPoint | None = None
+    start: InitFrom | None = None
 
     @property
     def constants(self) -> dict[str, str]:
@@ -95,7 +95,7 @@ def prepare(
     say: Say,
     *,
     task_type: type[Task] | None = None,
-    start: StartingPoint | None = None,
+    start: InitFrom | None = None,
     end: float = math.inf,
     processes: int = 1,
 ) -> Prepared:
@@ -146,7 +146,7 @@ def prepare(
     return replace(prepared, config=config, task=task_type(tokenizers, config), start=start)
 
 
-def _start_from(config: Config, start: StartingPoint, say: Say) -> Config:
+def _start_from(config: Config, start: InitFrom, say: Say) -> Config:
     """Return the settings with the shape and the tokenizer of the model to start from."""
     config = start.configure(config)
     for message in start.differences(config):
@@ -166,7 +166,7 @@ def _choose_steps(config: Config, prepared: Prepared, end: float, processes: int
         choices = [*choices, *divided]
     batches = examples.batches(chosen(config.data.batch_tokens), max_rows=config.data.batch_sentences)
     config, schedule = recipe.choose_schedule(config, len(batches.epoch(0)))
-    config, threads = (config, []) if config.train.budget else trial.choose_threads(config, task, examples)
+    config, threads = (config, []) if config.train.budget else thread_trial.choose_threads(config, task, examples)
     return config, [*choices, *schedule, *threads]
 
 

@@ -21,15 +21,15 @@ from ..folder.model_folder import CARD, load_model_folder, load_weights, model_f
 from ..model.transformer import build
 from ..pictures.figures import loss_curve
 from ..scoring import score_labels
-from ..tasks.base import Judged, Task
+from ..tasks.base import EvaluationResult, Task
 from ..tasks.examples import Examples, FreshBatches
 from ..tokenization.ragged import IntArray
-from .beginning import Opened, RunOptions, Stage, follow_run, open_run
 from .choices.forecast import forecast
+from .deadline import Deadline, shortfall
 from .distributed.processes import Processes
 from .example_store import Say
 from .memory import keep_freed_memory
-from .pace import Pace, shortfall
+from .open_run import Opened, RunOptions, Stage, follow_run, open_run
 from .prepare import Prepared
 from .report.card import model_card, with_scores, with_section, with_steps
 from .report.metrics import MetricsLog, Unlogged, read_metrics
@@ -92,11 +92,11 @@ def _fit(ready: Opened, stop: StopSignals, options: RunOptions, stage: Stage) ->
     for name in ("patience", "watch"):
         if config.value(f"train.{name}") and prepared.valid is None:
             say(f"train.{name} has no effect: nothing is held out for validation")
-    pace = None
+    deadline = None
     if config.train.budget and ready.end is not None and checkpoint is None:  # a resumed run keeps its last step
-        pace = Pace(config.train.budget, ready.end, prepared.scoring)
+        deadline = Deadline(config.train.budget, ready.end, prepared.scoring)
     with _open_run(prepared, model, folder, stop, options, after) as run:
-        trainer = Trainer(run, model, objective, config.train, pace)
+        trainer = Trainer(run, model, objective, config.train, deadline)
         if checkpoint is not None:
             trainer.restore(checkpoint, folder.kept())
             checkpoint.tensors.clear()  # they take as much memory as the model and the optimiser
@@ -206,11 +206,11 @@ def _finish(ready: Opened, trainer: Trainer, stage: Stage, options: RunOptions) 
     folder.finish(trainer.state.step)
 
 
-def _judge(prepared: Prepared, model: nn.Module, state: State, options: RunOptions) -> dict[str, Judged]:
+def _judge(prepared: Prepared, model: nn.Module, state: State, options: RunOptions) -> dict[str, EvaluationResult]:
     """Score the held-out data with the same search that the task's verb uses for a single answer."""
     say, task = options.say, _together(prepared.task, options.processes)
     search = replace(prepared.config.decode, n_best=1, engine=IN_MEMORY)
-    judged: dict[str, Judged] = {}
+    judged: dict[str, EvaluationResult] = {}
     for name, held_out in (("validation", prepared.valid), ("test", prepared.test)):
         if held_out is None:
             continue
@@ -222,7 +222,9 @@ def _judge(prepared: Prepared, model: nn.Module, state: State, options: RunOptio
     return judged
 
 
-def _write_card(folder: RunFolder, prepared: Prepared, judged: dict[str, Judged], state: State, stage: Stage) -> None:
+def _write_card(
+    folder: RunFolder, prepared: Prepared, judged: dict[str, EvaluationResult], state: State, stage: Stage
+) -> None:
     if (folder.path / CARD).exists():
         card = read_card(folder.path)
     else:
@@ -234,7 +236,7 @@ def _write_card(folder: RunFolder, prepared: Prepared, judged: dict[str, Judged]
     folder.write_files(model_files(card=card))
 
 
-def _draw(folder: RunFolder, prepared: Prepared, judged: dict[str, Judged], say: Say) -> None:
+def _draw(folder: RunFolder, prepared: Prepared, judged: dict[str, EvaluationResult], say: Say) -> None:
     """Draw the loss curve and the task's pictures of its scores on the test data, or else on the validation split."""
     train = prepared.config.train
     title = f"training (with dropout{' and label smoothing' if train.label_smoothing else ''})"

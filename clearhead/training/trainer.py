@@ -17,11 +17,11 @@ from ..errors import ModelError, TrainingError, is_out_of_memory
 from ..folder.checkpoint import Checkpoint
 from ..tokenization.ragged import IntArray
 from .averaging import MovingAverage
+from .deadline import Deadline
 from .distributed.processes import Loss
 from .distributed.shares import gathered
 from .memory import release_freed_memory
 from .optimizers.optimizer import load_optimizer, optimizer_tensors
-from .pace import Pace
 from .schedule import Schedule, StretchedSchedule
 from .selection import Selection
 from .state import Run, State
@@ -66,11 +66,11 @@ class Trainer:
         model: nn.Module,
         objective: Objective,
         config: TrainConfig,
-        pace: Pace | None = None,
+        deadline: Deadline | None = None,
     ) -> None:
-        """`config` can't have open choices (None). With `pace`, the run ends on time instead of at `config.steps`."""
+        """`config` can't have open choices (None). A `deadline` ends the run on time, not at `config.steps`."""
         self.run, self.model, self.objective, self.config = run, model, objective, config
-        self.pace = pace
+        self.deadline = deadline
         steps = chosen(config.steps)
         schedule = Schedule(chosen(config.schedule), chosen(config.lr), chosen(config.warmup), steps, config.lr_end)
         self.schedule = StretchedSchedule(schedule, steps)
@@ -163,8 +163,8 @@ class Trainer:
         state.n_tokens += n_tokens
         seconds = time.monotonic() - begun
         state.seconds += seconds
-        if self.pace:
-            self.pace.stepped(seconds)
+        if self.deadline:
+            self.deadline.stepped(seconds)
         if self.config.compile and not self._newest:
             run.progress.message(f"the first step took {seconds:.1f} s, most of it to compile the blocks")
         tokens = sum(map(self.objective.batches.tokens, micro_batches))
@@ -217,8 +217,8 @@ class Trainer:
         if not self.config.budget:
             return
         step, last = self.state.step, self.last_step
-        if self.pace is not None:
-            last = self.pace.last_step(step, last, chosen(self.config.eval_every))
+        if self.deadline is not None:
+            last = self.deadline.last_step(step, last, chosen(self.config.eval_every))
         (last, *_) = self.run.processes.gather(last)
         if last != self.last_step:
             self.schedule = self.schedule.ending_at(last, after=step)
@@ -254,8 +254,8 @@ class Trainer:
         self.update.check_weights(state.step)
         with self.update.whole_model(self.average):
             self.selection.evaluate(state)
-        if self.pace and self.selection.scores_weights:
-            self.pace.evaluated(time.monotonic() - begun)
+        if self.deadline and self.selection.scores_weights:
+            self.deadline.evaluated(time.monotonic() - begun)
 
     def _save(self) -> None:
         """Save a checkpoint if this step has none yet, and delete those that are no longer needed."""

@@ -5,7 +5,7 @@ import numpy as np
 from clearhead.apps.evaluation import Evaluation
 from clearhead.config import DecodeConfig
 from clearhead.scoring.translation_scores import score, sentence_chrf
-from clearhead.tasks.base import Judged
+from clearhead.tasks.base import EvaluationResult
 
 
 def test_what_tells_the_best_lines_from_the_worst_is_computed_once() -> None:
@@ -15,7 +15,7 @@ def test_what_tells_the_best_lines_from_the_worst_is_computed_once() -> None:
         calls.append(1)
         return {"chrf": np.array(sentence_chrf(answers, references))}
 
-    judged = Judged(score(answers, references), ["un chien", "un chat"], answers, references, singly)
+    judged = EvaluationResult(score(answers, references), ["un chien", "un chat"], answers, references, singly)
     evaluation = Evaluation(judged, ["file.tsv"], DecodeConfig(), None, 0, 0)
     assert not calls  # nobody has asked yet
     text, lines = evaluation.report(), evaluation.lines(1)
@@ -27,7 +27,7 @@ def test_the_most_typical_lines_are_those_in_the_middle() -> None:
     values = [0.0, 0.9, 0.5, 0.1, 0.52, 1.0, 0.45]
     texts = [str(value) for value in values]
     references = [[it] for it in texts]
-    judged = Judged(score(texts, references), texts, texts, references, lambda: {"chrf": np.array(values)})
+    judged = EvaluationResult(score(texts, references), texts, texts, references, lambda: {"chrf": np.array(values)})
     lines = Evaluation(judged, ["file.tsv"], DecodeConfig(), None, 0, 0).lines(3)
     assert {kind: [line["source"] for line in each] for kind, each in lines.items()} == {
         "best": ["1.0", "0.9", "0.52"],
@@ -37,6 +37,6 @@ def test_the_most_typical_lines_are_those_in_the_middle() -> None:
 
 
 def test_the_page_shows_an_empty_answer_as_such() -> None:
-    judged = Judged(score([""], [["a dog"]]), ["un chien"], [""], [["a dog"]], lambda: {"chrf": np.zeros(1)})
+    judged = EvaluationResult(score([""], [["a dog"]]), ["un chien"], [""], [["a dog"]], lambda: {"chrf": np.zeros(1)})
     page = Evaluation(judged, ["file.tsv"], DecodeConfig(), None, 0, 0).report()
     assert "\n       model\n   reference  a dog\n" in page

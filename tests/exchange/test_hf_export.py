@@ -12,7 +12,7 @@ from clearhead.config import Config, DataConfig, ModelConfig
 from clearhead.errors import ConfigError, ModelError, TrainingError
 from clearhead.exchange.hf_export import write
 from clearhead.exchange.import_model import import_model, read
-from clearhead.exchange.permuted import permuted, sines_first
+from clearhead.exchange.reordered_dims import reordered_dims, sines_first
 from clearhead.exchange.targets import export
 from clearhead.model.transformer import build
 from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
@@ -169,11 +169,11 @@ def test_a_permuted_model_computes_the_same_from_permuted_positions(vocabulary) 
     halves = ours.state_dict()
     interleaved = build(ModelConfig(**{**vars(config.model), "positions": "sinusoidal"})).eval()
     order = sines_first(15)
-    interleaved.load_state_dict(permuted(halves, order.argsort()))
+    interleaved.load_state_dict(reordered_dims(halves, order.argsort()))
     source, target = torch.tensor([[7, 8, 9, 2]]), torch.tensor([[1, 5, 6]])
     with torch.no_grad():
         torch.testing.assert_close(interleaved(source, target), ours(source, target), rtol=0, atol=1e-5)
-    back = permuted(interleaved.state_dict(), order)
+    back = reordered_dims(interleaved.state_dict(), order)
     assert all(back[name].equal(it) for name, it in halves.items())
 
 

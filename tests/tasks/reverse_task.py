@@ -14,7 +14,7 @@ from clearhead.readers.column_roles import SENTENCES
 from clearhead.readers.pairs import Pairs
 from clearhead.readers.skipped import Report
 from clearhead.scoring.translation_scores import TokenCounts, exact_match
-from clearhead.tasks.base import Judged, Units
+from clearhead.tasks.base import EvaluationResult, Units
 from clearhead.tasks.examples import HeldOut
 from clearhead.tasks.sequences.task import Sequences, token_numbers
 
@@ -69,11 +69,11 @@ class Reversal(Sequences):
     scores = ("loss", "token_accuracy", "exact_match")
     compared_by = ("exact_match",)
 
-    def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:
+    def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
         right = np.array([exact_match([it], [texts]) for it, texts in zip(answers, held_out.references)])
         tokens = (counts.accuracy, counts.perplexity) if counts else ()
         scores = Scores(len(answers), float(right.mean()), *tokens)
-        return Judged(scores, held_out.sources, answers, held_out.references, lambda: {"exact_match": right})
+        return EvaluationResult(scores, held_out.sources, answers, held_out.references, lambda: {"exact_match": right})
 
     def numbers(self, scores: Scores) -> dict[str, float]:
         return {"exact_match": scores.exact_match} | token_numbers(scores)

@@ -8,7 +8,7 @@ import torch
 import clearhead
 from clearhead.folder.checkpoint import RunFolder
 from clearhead.model.transformer import build
-from clearhead.training.beginning import RunOptions
+from clearhead.training.open_run import RunOptions
 from clearhead.training.prepare import prepare
 from clearhead.training.report.metrics import read_metrics
 from clearhead.training.run import train

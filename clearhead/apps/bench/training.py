@@ -21,7 +21,7 @@ from ...tokenization.ragged import Ragged
 from ...tokenization.source_and_target import Tokenizers
 from ...tokenization.tokenizer import Tokenizer
 from ...training.choices.recipe import has_bf16
-from ...training.choices.trial import OtherPrograms, Steps
+from ...training.choices.thread_trial import OtherPrograms, Steps
 from ...training.distributed.launch import call
 from ...training.distributed.processes import ALONE, EndedElsewhereError, Processes, joined
 from ...training.memory import keep_freed_memory

@@ -20,7 +20,7 @@ from ...inspection.ablation.study import KeptOutcomes, Outcome, Row, Watch, fing
 from ...inspection.record.switches import KINDS, Switch, switches
 from ...scoring.score_labels import LABELS
 from ...scoring.significance import Compared, compare_means
-from ...tasks.base import Judged, Scorable, Task
+from ...tasks.base import EvaluationResult, Scorable, Task
 from ..loaded import LoadedModel
 
 FOLDER = "ablation"  # inside the model folder
@@ -139,7 +139,12 @@ def _compare(task: Task, held_out: Scorable, outcomes: Mapping[str, Outcome], sc
     """Return the score of each outcome and its difference from the first one, the whole model."""
     singly = {name: {key: np.array(values) for key, values in found.values.items()} for name, found in outcomes.items()}
     systems = [
-        (name, Judged(found, held_out.sources, found.answers, held_out.references, partial(singly.__getitem__, name)))
+        (
+            name,
+            EvaluationResult(
+                found, held_out.sources, found.answers, held_out.references, partial(singly.__getitem__, name)
+            ),
+        )
         for name, found in outcomes.items()
     ]
     by_score = task.compare(systems).by_score

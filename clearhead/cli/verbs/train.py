@@ -99,7 +99,7 @@ def _run(options: Options) -> None:
         launch(["train", *options.command_line], options.processes)
         return
     from ...api import train
-    from ...training.pace import process_began
+    from ...training.deadline import process_began
 
     if config.train.task is not None and not options.resume:
         _say_task(config)
@@ -117,11 +117,11 @@ def _show_data(config: Config, allow_custom_code: bool) -> None:
     from ...tasks.preview import preview
 
     def check(settled: Config) -> list[str]:
-        from ...training.starting_point import StartingPoint
+        from ...training.init_from import InitFrom
 
         if not settled.train.init_from:
             return []
-        start = StartingPoint.load(Path(settled.train.init_from), allow_custom_code=allow_custom_code)
+        start = InitFrom.load(Path(settled.train.init_from), allow_custom_code=allow_custom_code)
         start.configure(settled)
         about = start.about_labels(settled)
         return [about or f"{start.path} fits", *start.differences(settled)]
@@ -145,7 +145,7 @@ def _completed(config: Config) -> Config:
     """Return the settings that a run would start with, including those of its task."""
     from ...tasks.detect import with_modality
     from ...tasks.registry import task_of
-    from ...training.beginning import with_task
+    from ...training.open_run import with_task
 
     if config.train.task is None and config.data.train and all(Path(it).exists() for it in config.data.train):
         config = with_task(config, say)

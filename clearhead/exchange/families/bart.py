@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
-from ..permuted import permuted, sines_first
+from ..reordered_dims import reordered_dims, sines_first
 from ..resolved import resolved
 from ..weight_names import Name, blocks
 from .encoder_decoder import EncoderDecoderFamily
 from .family import Same
-from .given import Given
+from .hf_config import HfConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,21 +57,22 @@ class Bart(EncoderDecoderFamily):
     )
     special: ClassVar[Mapping[str, int | None]] = {"pad": 1, "bos": 0, "eos": 2, "decoder_start": 2}
 
-    def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
-        given.expect("normalize_before", False)
-        given.expect("add_final_layer_norm", False)
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+        hf_config.expect("normalize_before", False)
+        hf_config.expect("add_final_layer_norm", False)
         for encoder, decoder in _TWICE.items():
-            if given.get(encoder) != given.get(decoder):
-                raise given.unsupported(decoder, expected=f"the same as {encoder}={given.get(encoder)}")
-        scale = None if given.get("scale_embedding", False) else 1.0
-        return super().more(given, found, tokens) | self.embeddings(given, found) | {"model.embedding_scale": scale}
+            if hf_config.get(encoder) != hf_config.get(decoder):
+                raise hf_config.unsupported(decoder, expected=f"the same as {encoder}={hf_config.get(encoder)}")
+        scale = None if hf_config.get("scale_embedding", False) else 1.0
+        more = super().more(hf_config, found, tokens) | self.embeddings(hf_config, found)
+        return more | {"model.embedding_scale": scale}
 
-    def embeddings(self, given: Given, found: Mapping[str, Any]) -> dict[str, Any]:
+    def embeddings(self, hf_config: HfConfig, found: Mapping[str, Any]) -> dict[str, Any]:
         """Return our settings for embeddings and the output projection."""
-        given.expect("tie_word_embeddings", True)
-        given.expect("normalize_embedding", True)
-        given.expect("add_bias_logits", False)
-        given.expect("static_position_embeddings", False)
+        hf_config.expect("tie_word_embeddings", True)
+        hf_config.expect("normalize_embedding", True)
+        hf_config.expect("add_bias_logits", False)
+        hf_config.expect("static_position_embeddings", False)
         return {"model.tgt_vocab_size": found["model.src_vocab_size"], "model.projection_bias": True}
 
     def lacks(self, model: ModelSettings) -> dict[str, str]:
@@ -114,16 +115,16 @@ class Marian(Bart):
     derived: ClassVar[Sequence[str]] = (*Bart.derived, "model.tie", "model.positions")
     special: ClassVar[Mapping[str, int | None]] = {"pad": 58100, "bos": None, "eos": 0, "decoder_start": 58100}
 
-    def embeddings(self, given: Given, found: Mapping[str, Any]) -> dict[str, Any]:
-        given.expect("normalize_embedding", False)
-        given.expect("static_position_embeddings", True)
-        given.get("add_bias_logits")
+    def embeddings(self, hf_config: HfConfig, found: Mapping[str, Any]) -> dict[str, Any]:
+        hf_config.expect("normalize_embedding", False)
+        hf_config.expect("static_position_embeddings", True)
+        hf_config.get("add_bias_logits")
         source = found["model.src_vocab_size"]
-        shared = given.get("share_encoder_decoder_embeddings", True)
-        target = given.get("decoder_vocab_size", source)
-        tied = given.get("tie_word_embeddings", True)
+        shared = hf_config.get("share_encoder_decoder_embeddings", True)
+        target = hf_config.get("decoder_vocab_size", source)
+        tied = hf_config.get("tie_word_embeddings", True)
         if shared and not tied:
-            raise given.unsupported("tie_word_embeddings", expected="true if share_encoder_decoder_embeddings is")
+            raise hf_config.unsupported("tie_word_embeddings", expected="true if share_encoder_decoder_embeddings is")
         return {
             "model.tgt_vocab_size": source if shared else target,
             "model.tie": "all" if shared else "target" if tied else "none",
@@ -146,7 +147,7 @@ class Marian(Bart):
         }
 
     def arranged(self, model: ModelConfig, weights: "Mapping[str, Tensor]") -> "Mapping[str, Tensor]":
-        return permuted(weights, sines_first(model.d_model)) if model.positions == "sinusoidal" else weights
+        return reordered_dims(weights, sines_first(model.d_model)) if model.positions == "sinusoidal" else weights
 
     def names(self, model: ModelConfig) -> list[Name]:
         own = [

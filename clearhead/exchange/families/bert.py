@@ -8,7 +8,7 @@ from ...config.model_settings import ModelSettings
 from ..weight_names import Name
 from .encoder_heads import SETTINGS, encoder_names, lacking_head, read_head, written_labels
 from .family import ACTIVATIONS, Family, Same
-from .given import Given
+from .hf_config import HfConfig
 
 _LAYER = "encoder.layer.{}"
 BLOCK = (
@@ -70,12 +70,12 @@ class BERT(Family):
     )
     derived = (*SETTINGS, "model.pad_id", "model.bos_id", "model.eos_id", "model.unk_id", "model.mask_id")
 
-    def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
-        expect_encoder(given)
-        return word_piece_tokens(given, tokens)
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+        expect_encoder(hf_config)
+        return word_piece_tokens(hf_config, tokens)
 
-    def head(self, given: Given, task: str) -> dict[str, Any]:
-        return read_head(given, task, "tanh")
+    def head(self, hf_config: HfConfig, task: str) -> dict[str, Any]:
+        return read_head(hf_config, task, "tanh")
 
     def their_config(self, config: Config) -> dict[str, Any]:
         return {"pad_token_id": config.model.pad_id} | written_labels(config)
@@ -104,19 +104,19 @@ class BERT(Family):
         return encoder_names(model, top, BLOCK, heads) + pooler
 
 
-def expect_encoder(given: Given) -> None:
+def expect_encoder(hf_config: HfConfig) -> None:
     """Raise ModelError if a BERT has parts that ours hasn't."""
-    given.expect("position_embedding_type", "absolute")
-    given.expect("is_decoder", False)
-    given.expect("add_cross_attention", False)
+    hf_config.expect("position_embedding_type", "absolute")
+    hf_config.expect("is_decoder", False)
+    hf_config.expect("add_cross_attention", False)
 
 
-def word_piece_tokens(given: Given, tokens: Mapping[str, int]) -> dict[str, Any]:
+def word_piece_tokens(hf_config: HfConfig, tokens: Mapping[str, int]) -> dict[str, Any]:
     """Return the special tokens of BERT's vocabulary: a text begins with [CLS] and ends with [SEP]."""
     return {
-        "model.pad_id": given.token("pad", tokens.get("[PAD]", 0)),
-        "model.bos_id": given.known_token("cls", tokens.get("[CLS]")),
-        "model.eos_id": given.known_token("sep", tokens.get("[SEP]")),
-        "model.unk_id": given.token("unk", tokens.get("[UNK]")),
-        "model.mask_id": given.token("mask", tokens.get("[MASK]")),
+        "model.pad_id": hf_config.token("pad", tokens.get("[PAD]", 0)),
+        "model.bos_id": hf_config.known_token("cls", tokens.get("[CLS]")),
+        "model.eos_id": hf_config.known_token("sep", tokens.get("[SEP]")),
+        "model.unk_id": hf_config.token("unk", tokens.get("[UNK]")),
+        "model.mask_id": hf_config.token("mask", tokens.get("[MASK]")),
     }

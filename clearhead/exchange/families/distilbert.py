@@ -9,7 +9,7 @@ from ..weight_names import Name
 from .bert import FIXED, word_piece_tokens
 from .encoder_heads import SETTINGS, encoder_names, lacking_head, read_head, written_labels
 from .family import ACTIVATIONS, Family, Same
-from .given import Given
+from .hf_config import HfConfig
 
 
 class DistilBERT(Family):
@@ -39,11 +39,11 @@ class DistilBERT(Family):
     )
     derived = (*SETTINGS, "model.pad_id", "model.bos_id", "model.eos_id", "model.unk_id", "model.mask_id")
 
-    def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
-        return word_piece_tokens(given, tokens)
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+        return word_piece_tokens(hf_config, tokens)
 
-    def head(self, given: Given, task: str) -> dict[str, Any]:
-        return read_head(given, task, "relu")
+    def head(self, hf_config: HfConfig, task: str) -> dict[str, Any]:
+        return read_head(hf_config, task, "relu")
 
     def their_config(self, config: Config) -> dict[str, Any]:
         return {"pad_token_id": config.model.pad_id} | written_labels(config)

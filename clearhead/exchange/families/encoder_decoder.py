@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from ...config import Config
 from .family import Family
-from .given import Given
+from .hf_config import HfConfig
 
 
 class EncoderDecoderFamily(Family):
@@ -32,16 +32,16 @@ class EncoderDecoderFamily(Family):
     def tasks_of(self, task: str) -> Sequence[str]:
         return self.tasks
 
-    def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
         ids = {
-            role: given.generating(f"{role}_token_id", given.roles.get(role, default))
+            role: hf_config.generating(f"{role}_token_id", hf_config.roles.get(role, default))
             for role, default in self.special.items()
         }
         start = ids["pad"] if ids["decoder_start"] is None else ids["decoder_start"]
         for name in ("forced_bos_token_id", "force_bos_token_to_be_generated"):
-            if given.generating(name, False) is not False:
+            if hf_config.generating(name, False) is not False:
                 fix = "delete it from config.json and generation_config.json; the model then chooses its first token"
-                raise given.unsupported(name, fix=f"{fix} itself")
+                raise hf_config.unsupported(name, fix=f"{fix} itself")
         return {
             "model.pad_id": ids["pad"],
             "model.eos_id": ids["eos"],

@@ -7,7 +7,7 @@ from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
 from ...config.values import spell
 from ..weight_names import Name, blocks
-from .given import Given
+from .hf_config import HfConfig
 
 SETTINGS = (
     *("model.head", "model.n_classes", "model.pooling", "model.pooler", "model.token_transform"),
@@ -19,17 +19,17 @@ SETTINGS = (
 Weights = Sequence[tuple[str, str]]  # our name of a layer, and theirs
 
 
-def read_head(given: Given, task: str, pooler: str) -> dict[str, Any]:
+def read_head(hf_config: HfConfig, task: str, pooler: str) -> dict[str, Any]:
     """Return our settings for the head of a task.
 
     Args:
-        given: their settings.
+        hf_config: their settings.
         task: the task.
         pooler: the activation of the classifier's hidden layer, or none.
     """
-    tied = given.get("tie_word_embeddings", True)
+    tied = hf_config.get("tie_word_embeddings", True)
     if task == "classify":
-        labels = _labels(given)
+        labels = _labels(hf_config)
         return {
             "model.head": "class",
             "model.pooling": "first",
@@ -41,7 +41,7 @@ def read_head(given: Given, task: str, pooler: str) -> dict[str, Any]:
         return {"model.head": "span"}
     if task == "fill":
         if not tied:
-            raise given.unsupported("tie_word_embeddings", expected="true")
+            raise hf_config.unsupported("tie_word_embeddings", expected="true")
         return {"model.head": "token", "model.token_transform": True, "model.projection_bias": True}
     return {"model.head": "none"}
 
@@ -84,13 +84,13 @@ def encoder_names(model: ModelConfig, top: Weights, block: Weights, heads: Mappi
     return [*names, *blocks(model.n_encoder_layers, each), *head]
 
 
-def _labels(given: Given) -> tuple[str, ...]:
+def _labels(hf_config: HfConfig) -> tuple[str, ...]:
     """Return the labels in the order of their numbers."""
-    given.expect("problem_type", "single_label_classification")
-    named = given.get("id2label")
+    hf_config.expect("problem_type", "single_label_classification")
+    named = hf_config.get("id2label")
     if named is None:
-        return tuple(f"LABEL_{i}" for i in range(given.get("num_labels", 2)))
+        return tuple(f"LABEL_{i}" for i in range(hf_config.get("num_labels", 2)))
     labels = tuple(named.get(str(i)) for i in range(len(named)))
     if len(labels) < 2 or None in labels:
-        raise given.unsupported("id2label", expected="two labels or more, numbered from 0")
+        raise hf_config.unsupported("id2label", expected="two labels or more, numbered from 0")
     return labels

@@ -13,7 +13,7 @@ from ...config.values import spell
 from ...errors import ModelError
 from ..resolved import resolved
 from ..weight_names import Name
-from .given import Given
+from .hf_config import HfConfig
 
 # Settings of ours that change no output of a trained model, or that other files carry.
 _OURS_WITHOUT_EFFECT = frozenset(
@@ -48,13 +48,13 @@ class Same:
     default: Any
     values: Mapping[Any, Any] | None = None
 
-    def read(self, given: Given) -> Any:
+    def read(self, hf_config: HfConfig) -> Any:
         """Return our value. Raise ModelError if we have none for theirs."""
-        found, *_ = (given.get(name, self.default) for name in self.theirs)
+        found, *_ = (hf_config.get(name, self.default) for name in self.theirs)
         if self.values is None:
             return found
         if isinstance(found, list | dict) or found not in self.values:
-            raise given.unsupported(self.theirs[0], expected=" or ".join(map(spell, self.values)))
+            raise hf_config.unsupported(self.theirs[0], expected=" or ".join(map(spell, self.values)))
         return self.values[found]
 
     def write(self, value: Any) -> dict[str, Any]:
@@ -98,30 +98,30 @@ class Family(ABC):
         """Return the tasks that a model can be used for whose class is for this one."""
         return (task,)
 
-    def settings(self, given: Given, tokens: Mapping[str, int]) -> dict[str, Any]:
+    def settings(self, hf_config: HfConfig, tokens: Mapping[str, int]) -> dict[str, Any]:
         """Return our settings.
 
         Args:
-            given: theirs.
+            hf_config: theirs.
             tokens: the id of each token in the vocabulary.
 
         Raises:
             ModelError: one of their settings isn't supported.
         """
         for name in self.without_effect:
-            given.get(name)
-        found = dict(self.fixed) | {it.ours: it.read(given) for it in self.same}
-        return found | self.more(given, found, tokens)
+            hf_config.get(name)
+        found = dict(self.fixed) | {it.ours: it.read(hf_config) for it in self.same}
+        return found | self.more(hf_config, found, tokens)
 
     @abstractmethod
-    def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
         """Return settings of ours that follow from several of theirs, and reject what isn't supported."""
 
-    def head(self, given: Given, task: str) -> dict[str, Any]:
+    def head(self, hf_config: HfConfig, task: str) -> dict[str, Any]:
         """Return our settings for the head of a task, and for the data that it reads."""
         return {}
 
-    def adjusted(self, weights: dict[str, Tensor], given: Given) -> dict[str, Tensor]:
+    def adjusted(self, weights: dict[str, Tensor], hf_config: HfConfig) -> dict[str, Tensor]:
         """Return our weights, changed as other files of the folder say."""
         return weights
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from ...config import Config, ModelConfig
 from ..weight_names import Name, blocks
 from .family import ACTIVATIONS, Family, Same
-from .given import Given
+from .hf_config import HfConfig
 
 
 class GPT2(Family):
@@ -44,17 +44,17 @@ class GPT2(Family):
     )
     derived = ("model.d_ff", "model.pad_id", "model.attention_scale", "model.src_vocab_size", "model.n_encoder_layers")
 
-    def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
-        given.expect("scale_attn_by_inverse_layer_idx", False)
-        given.expect("add_cross_attention", False)
-        given.expect("tie_word_embeddings", True)
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+        hf_config.expect("scale_attn_by_inverse_layer_idx", False)
+        hf_config.expect("add_cross_attention", False)
+        hf_config.expect("tie_word_embeddings", True)
         more = {
-            "model.d_ff": given.get("n_inner", 4 * found["model.d_model"]),
-            "model.pad_id": given.get("pad_token_id", found["model.tgt_vocab_size"]),
+            "model.d_ff": hf_config.get("n_inner", 4 * found["model.d_model"]),
+            "model.pad_id": hf_config.get("pad_token_id", found["model.tgt_vocab_size"]),
         }
         if more["model.pad_id"] == found["model.eos_id"]:  # padding has to be told from the end of a text
             more["model.pad_id"] = found["model.tgt_vocab_size"]
-        return more | ({} if given.get("scale_attn_weights", True) else {"model.attention_scale": 1.0})
+        return more | ({} if hf_config.get("scale_attn_weights", True) else {"model.attention_scale": 1.0})
 
     def their_config(self, config: Config) -> dict[str, Any]:
         model = config.model

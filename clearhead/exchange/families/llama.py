@@ -9,7 +9,7 @@ from ...errors import ModelError
 from ..resolved import resolved
 from ..weight_names import Name, blocks
 from .family import Family, Same
-from .given import Given
+from .hf_config import HfConfig
 from .rotation import read_rotation, written_rotation
 
 _ACTIVATIONS = {"silu": "swiglu", "swish": "swiglu", "gelu_pytorch_tanh": "geglu", "gelu_new": "geglu"}
@@ -54,26 +54,28 @@ class Llama(Family):
     special: ClassVar[tuple[int | None, int | None]] = (1, 2)
     """The default ids of BOS and EOS."""
 
-    def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
         heads, width = found["model.n_heads"], found["model.d_model"]
-        n_kv_heads, d_head = given.get("num_key_value_heads", self.n_kv_heads or heads), given.get("head_dim")
+        n_kv_heads, d_head = hf_config.get("num_key_value_heads", self.n_kv_heads or heads), hf_config.get("head_dim")
         return {
             "model.n_kv_heads": None if n_kv_heads == heads else n_kv_heads,
             "model.d_head": None if d_head == width / heads else d_head,
-            **self.biases(given),
-            **self.attends(given, found["model.n_decoder_layers"]),
-            **read_rotation(given, d_head or width // heads),
-            **_special(given, self.special, found["model.tgt_vocab_size"], tokens),
+            **self.biases(hf_config),
+            **self.attends(hf_config, found["model.n_decoder_layers"]),
+            **read_rotation(hf_config, d_head or width // heads),
+            **_special(hf_config, self.special, found["model.tgt_vocab_size"], tokens),
         }
 
-    def biases(self, given: Given) -> dict[str, Any]:
+    def biases(self, hf_config: HfConfig) -> dict[str, Any]:
         """Return our settings for biases."""
-        attention, others = given.get("attention_bias", False), given.get("mlp_bias", False)
+        attention, others = hf_config.get("attention_bias", False), hf_config.get("mlp_bias", False)
         if attention != others:
-            raise given.unsupported("attention_bias" if attention else "mlp_bias", expected="the same for both biases")
+            raise hf_config.unsupported(
+                "attention_bias" if attention else "mlp_bias", expected="the same for both biases"
+            )
         return {"model.bias": attention}
 
-    def attends(self, given: Given, layers: int) -> dict[str, Any]:
+    def attends(self, hf_config: HfConfig, layers: int) -> dict[str, Any]:
         """Return our settings for a window."""
         return {}
 
@@ -132,11 +134,11 @@ class Mistral(Llama):
     fixed: ClassVar[Mapping[str, Any]] = {**Llama.fixed, "model.bias": False}
     derived: ClassVar[Sequence[str]] = (*(it for it in Llama.derived if it != "model.bias"), "model.window")
 
-    def biases(self, given: Given) -> dict[str, Any]:
+    def biases(self, hf_config: HfConfig) -> dict[str, Any]:
         return {}
 
-    def attends(self, given: Given, layers: int) -> dict[str, Any]:
-        return {"model.window": given.nullable("sliding_window", 4096)}
+    def attends(self, hf_config: HfConfig, layers: int) -> dict[str, Any]:
+        return {"model.window": hf_config.nullable("sliding_window", 4096)}
 
     def their_parts(self, model: ModelConfig) -> dict[str, Any]:
         return {"sliding_window": model.window}
@@ -151,19 +153,19 @@ class Qwen2(Llama):
     derived: ClassVar[Sequence[str]] = Mistral.derived
     special: ClassVar[tuple[int | None, int | None]] = (None, None)
 
-    def biases(self, given: Given) -> dict[str, Any]:
+    def biases(self, hf_config: HfConfig) -> dict[str, Any]:
         return {}
 
-    def attends(self, given: Given, layers: int) -> dict[str, Any]:
-        first, kinds = given.get("max_window_layers", 28), given.get("layer_types", ())
-        window = given.nullable("sliding_window", 4096)
-        window = window if given.get("use_sliding_window", False) else None
+    def attends(self, hf_config: HfConfig, layers: int) -> dict[str, Any]:
+        first, kinds = hf_config.get("max_window_layers", 28), hf_config.get("layer_types", ())
+        window = hf_config.nullable("sliding_window", 4096)
+        window = window if hf_config.get("use_sliding_window", False) else None
         if window is None:
             return {"model.window": None}
         sliding = {it == "sliding_attention" for it in kinds} if kinds else {first <= 0, first < layers}
         if len(sliding) > 1:
             name = "layer_types" if kinds else "max_window_layers"
-            raise given.unsupported(name, expected="the same window in all layers, or in none")
+            raise hf_config.unsupported(name, expected="the same window in all layers, or in none")
         return {"model.window": window if sliding == {True} else None}
 
     def their_parts(self, model: ModelConfig) -> dict[str, Any]:
@@ -172,16 +174,18 @@ class Qwen2(Llama):
 
 
 def _special(
-    given: Given, default: tuple[int | None, int | None], size: int, tokens: Mapping[str, int]
+    hf_config: HfConfig, default: tuple[int | None, int | None], size: int, tokens: Mapping[str, int]
 ) -> dict[str, int]:
     """Return our ids of BOS, EOS and padding. Padding has to be told from other tokens."""
-    bos, eos = (given.nullable(name, it) for name, it in zip(("bos_token_id", "eos_token_id"), default))
+    bos, eos = (hf_config.nullable(name, it) for name, it in zip(("bos_token_id", "eos_token_id"), default))
     eos = tokens.get("<|endoftext|>") if eos is None else eos
     if eos is None:
         raise ModelError(
-            f"{given.path} has no eos_token_id", expected="the id of the token that ends a text", name="eos_token_id"
+            f"{hf_config.path} has no eos_token_id",
+            expected="the id of the token that ends a text",
+            name="eos_token_id",
         )
-    bos, pad = eos if bos is None else bos, given.get("pad_token_id", size)
+    bos, pad = eos if bos is None else bos, hf_config.get("pad_token_id", size)
     return {
         "model.bos_id": bos,
         "model.eos_id": eos,

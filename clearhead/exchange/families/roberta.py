@@ -9,7 +9,7 @@ from ..weight_names import Name
 from .bert import BLOCK, FIXED, SAME, expect_encoder
 from .encoder_heads import SETTINGS, encoder_names, lacking_head, read_head, written_labels
 from .family import Family, Same
-from .given import Given
+from .hf_config import HfConfig
 
 
 class RoBERTa(Family):
@@ -35,22 +35,22 @@ class RoBERTa(Family):
         "model.n_separators",
     )
 
-    def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
-        expect_encoder(given)
-        pad = given.known_token("pad", 1)
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+        expect_encoder(hf_config)
+        pad = hf_config.known_token("pad", 1)
         return {
             "model.pad_id": pad,
-            "model.bos_id": given.known_token("bos", 0),
-            "model.eos_id": given.known_token("eos", 2),
-            "model.unk_id": given.token("unk", tokens.get("<unk>")),
-            "model.mask_id": given.token("mask", tokens.get("<mask>")),
-            "model.max_len": given.get("max_position_embeddings", 512) - pad - 1,
+            "model.bos_id": hf_config.known_token("bos", 0),
+            "model.eos_id": hf_config.known_token("eos", 2),
+            "model.unk_id": hf_config.token("unk", tokens.get("<unk>")),
+            "model.mask_id": hf_config.token("mask", tokens.get("<mask>")),
+            "model.max_len": hf_config.get("max_position_embeddings", 512) - pad - 1,
         }
 
-    def head(self, given: Given, task: str) -> dict[str, Any]:
+    def head(self, hf_config: HfConfig, task: str) -> dict[str, Any]:
         if task == "fill":
-            given.expect("hidden_act", "gelu")  # the head's own function, whatever that of the blocks
-        return read_head(given, task, "tanh") | ({"model.n_separators": 2} if task == "answer" else {})
+            hf_config.expect("hidden_act", "gelu")  # the head's own function, whatever that of the blocks
+        return read_head(hf_config, task, "tanh") | ({"model.n_separators": 2} if task == "answer" else {})
 
     def their_config(self, config: Config) -> dict[str, Any]:
         model = config.model

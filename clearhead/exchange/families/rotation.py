@@ -7,7 +7,7 @@ from typing import Any
 from ...config import ModelConfig
 from ...config.rotary_scaling import rotary_scaling
 from ...errors import ModelError
-from .given import Given
+from .hf_config import HfConfig
 
 _SCALINGS: Mapping[str, Sequence[str]] = {  # their names for the numbers of each scaling, in our order
     "none": (),
@@ -17,13 +17,13 @@ _SCALINGS: Mapping[str, Sequence[str]] = {  # their names for the numbers of eac
 }
 
 
-def read_rotation(given: Given, width: int) -> dict[str, Any]:
+def read_rotation(hf_config: HfConfig, width: int) -> dict[str, Any]:
     """Return our settings for rotary positions: those of Transformers 5, or the two of older versions.
 
     `width` is that of a head.
     """
-    old, new = given.get("rope_scaling", {}), given.get("rope_parameters", {})
-    rope = Given(given.path, old or new)
+    old, new = hf_config.get("rope_scaling", {}), hf_config.get("rope_parameters", {})
+    rope = HfConfig(hf_config.path, old or new)
     kind = rope.get("rope_type", rope.get("type", "default"))
     name, label = (
         ("none" if kind in ("default", "dynamic") else kind),
@@ -32,17 +32,17 @@ def read_rotation(given: Given, width: int) -> dict[str, Any]:
     if name not in _SCALINGS:
         raise rope.unsupported(label, expected="default, linear, dynamic, llama3 or yarn")
     rope.expect("partial_rotary_factor", 1)
-    given.expect("partial_rotary_factor", 1)
-    longest = given.get("max_position_embeddings", 2048)
+    hf_config.expect("partial_rotary_factor", 1)
+    longest = hf_config.get("max_position_embeddings", 2048)
     if kind == "dynamic":
-        given.notes.append(
+        hf_config.notes.append(
             f"a text has at most {longest} tokens at once; dynamic scaling would change only longer ones"
         )
-    length = given.get("original_max_position_embeddings", rope.get("original_max_position_embeddings", longest))
+    length = hf_config.get("original_max_position_embeddings", rope.get("original_max_position_embeddings", longest))
     numbers = {it: length if "max_position" in it else rope.get(it) for it in _SCALINGS[name]}
     if missing := [it for it, number in numbers.items() if number is None]:
-        raise ModelError(f"{given.path} has {label}={kind!r} without {missing[0]}", name=missing[0])
-    base = float(rope.get("rope_theta", given.get("rope_theta", 10_000.0)))
+        raise ModelError(f"{hf_config.path} has {label}={kind!r} without {missing[0]}", name=missing[0])
+    base = float(rope.get("rope_theta", hf_config.get("rope_theta", 10_000.0)))
     own: dict[str, Any] = {}
     if name == "yarn":
         short, long = _yarn_range(rope, width, base, length)
@@ -52,7 +52,7 @@ def read_rotation(given: Given, width: int) -> dict[str, Any]:
     return {"model.rotary_base": base, "model.rotary_scaling": scaling, **own}
 
 
-def _yarn_range(rope: Given, width: int, base: float, length: int) -> tuple[float, float]:
+def _yarn_range(rope: HfConfig, width: int, base: float, length: int) -> tuple[float, float]:
     """Return the wavelengths between which YaRN blends. Theirs is a range of dimensions."""
     turns = (rope.get("beta_fast", 32), rope.get("beta_slow", 1))
     low, high = (width * math.log(length / (it * 2 * math.pi)) / (2 * math.log(base)) for it in turns)
@@ -64,7 +64,7 @@ def _yarn_range(rope: Given, width: int, base: float, length: int) -> tuple[floa
     return short, long
 
 
-def _yarn_scale(rope: Given) -> float:
+def _yarn_scale(rope: HfConfig) -> float:
     """Return the factor of cosines and sines."""
 
     def scale(weight: float) -> float:

@@ -13,7 +13,7 @@ from ...config.model_settings import ModelSettings
 from ..weight_names import Name, blocks
 from .encoder_decoder import EncoderDecoderFamily
 from .family import Same
-from .given import Given
+from .hf_config import HfConfig
 
 _ACTIVATIONS = {"relu": "relu", "gated-gelu": "geglu", "gated-silu": "swiglu", "silu": "silu", "gelu_new": "gelu_tanh"}
 _PROJECTION = "lm_head.weight"
@@ -62,13 +62,13 @@ class T5(EncoderDecoderFamily):
         *("model.n_decoder_layers", "model.tie", "model.logit_scale"),
     )
 
-    def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
-        tied = given.get("tie_word_embeddings", True)
-        scaled = given.get("scale_decoder_outputs", tied)
-        own = not scaled and _PROJECTION in given.weights
-        return super().more(given, found, tokens) | {
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+        tied = hf_config.get("tie_word_embeddings", True)
+        scaled = hf_config.get("scale_decoder_outputs", tied)
+        own = not scaled and _PROJECTION in hf_config.weights
+        return super().more(hf_config, found, tokens) | {
             "model.tgt_vocab_size": found["model.src_vocab_size"],
-            "model.n_decoder_layers": given.get("num_decoder_layers", found["model.n_encoder_layers"]),
+            "model.n_decoder_layers": hf_config.get("num_decoder_layers", found["model.n_encoder_layers"]),
             "model.tie": "embeddings" if own else "all",
             "model.logit_scale": found["model.d_model"] ** -0.5 if scaled else 1.0,
         }

@@ -15,7 +15,7 @@ from ..weight_names import Name
 from .bert import SAME
 from .encoder_heads import encoder_names, read_head, written_labels
 from .family import Family, Same
-from .given import Given
+from .hf_config import HfConfig
 
 _PROCESSOR = "preprocessor_config.json"
 _BILINEAR = 2  # the number of the filter in Pillow
@@ -52,19 +52,19 @@ class ViT(Family):
         *("model.pad_id", "model.bos_id", "model.eos_id", "model.start_id"),
     )
 
-    def more(self, given: Given, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
-        size, patch = _side(given, "image_size", 224), _side(given, "patch_size", 16)
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+        size, patch = _side(hf_config, "image_size", 224), _side(hf_config, "patch_size", 16)
         return {
             "model.image_size": size,
             "model.patch_size": patch,
             "model.max_len": image_positions(size, patch, class_token=True),
         }
 
-    def head(self, given: Given, task: str) -> dict[str, Any]:
-        return read_head(given, task, "none")
+    def head(self, hf_config: HfConfig, task: str) -> dict[str, Any]:
+        return read_head(hf_config, task, "none")
 
-    def adjusted(self, weights: dict[str, Tensor], given: Given) -> dict[str, Tensor]:
-        scale, shift = _pixels(given, _side(given, "image_size", 224))
+    def adjusted(self, weights: dict[str, Tensor], hf_config: HfConfig) -> dict[str, Tensor]:
+        scale, shift = _pixels(hf_config, _side(hf_config, "image_size", 224))
         weight, bias = (weights[f"encoder.embedding.project.{it}"] for it in ("weight", "bias"))
         if torch.allclose(scale, torch.ones_like(scale)) and torch.allclose(shift, torch.zeros_like(shift)):
             return weights
@@ -118,27 +118,29 @@ class ViT(Family):
 _HEADS = {"class": (("linear.weight", "classifier.weight"),)}
 
 
-def _side(given: Given, name: str, default: int) -> int:
+def _side(hf_config: HfConfig, name: str, default: int) -> int:
     """Return the side of a square, for which they may have two numbers."""
-    found = given.get(name, default)
+    found = hf_config.get(name, default)
     sides = found if isinstance(found, list) else [found]
     if not all(isinstance(it, int) for it in sides) or len({*sides}) != 1:
-        raise given.unsupported(name, expected="a square")
+        raise hf_config.unsupported(name, expected="a square")
     side: int = sides[0]
     return side
 
 
-def _pixels(given: Given, size: int) -> tuple[Tensor, Tensor]:
+def _pixels(hf_config: HfConfig, size: int) -> tuple[Tensor, Tensor]:
     """Return the factor and the offset that turn our pixels into theirs, for each channel. (C,), (C,)
 
     Ours: p / 127.5 - 1. Theirs: (p * rescale_factor - mean) / std.
     """
-    path: Path = given.path.with_name(_PROCESSOR)
-    channels = given.get("num_channels", 3)
+    path: Path = hf_config.path.with_name(_PROCESSOR)
+    channels = hf_config.get("num_channels", 3)
     if not path.is_file():
-        given.notes.append(f"there is no {_PROCESSOR}: pixels are read as from -1 to 1, as the family does by default")
+        hf_config.notes.append(
+            f"there is no {_PROCESSOR}: pixels are read as from -1 to 1, as the family does by default"
+        )
         return torch.ones(channels, dtype=torch.float64), torch.zeros(channels, dtype=torch.float64)
-    their = Given(path, parse_json_object(path, read_bytes(path)))
+    their = HfConfig(path, parse_json_object(path, read_bytes(path)))
     their.expect("resample", _BILINEAR)
     their.expect("do_center_crop", False)
     their.expect("size", size, {"height": size, "width": size})
@@ -151,10 +153,10 @@ def _pixels(given: Given, size: int) -> tuple[Tensor, Tensor]:
     return _HALF * factor / deviations, (_HALF * factor - means) / deviations
 
 
-def _numbers(given: Given, name: str, channels: int) -> Tensor:
+def _numbers(hf_config: HfConfig, name: str, channels: int) -> Tensor:
     """Return a number for each channel."""
-    found = given.get(name, [0.5] * channels)
+    found = hf_config.get(name, [0.5] * channels)
     fits = isinstance(found, list) and len(found) == channels and all(isinstance(it, float | int) for it in found)
     if not fits or (name == "image_std" and 0 in found):
-        raise given.unsupported(name, expected=f"{channels} numbers, one for each channel")
+        raise hf_config.unsupported(name, expected=f"{channels} numbers, one for each channel")
     return torch.tensor(found, dtype=torch.float64)

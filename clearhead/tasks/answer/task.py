@@ -15,7 +15,7 @@ from ...errors import ConfigError
 from ...readers.questions import Paragraph, QuestionCorpus
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
-from ..base import Judged, Task, Units, rotary_positions, search_settings_but
+from ..base import EvaluationResult, Task, Units, rotary_positions, search_settings_but
 from ..transfer import on_device, tokens_on_device
 from .examples import Batch, HeldOutQuestions, Windows
 from .passages import Passage, Scored, best_spans, ranked
@@ -174,14 +174,18 @@ class Answering(Task):
         may_lack, count = self.config.data.unanswerable, search.n_best
         return [ranked(it.text, own, count, may_lack=may_lack) for it, own in zip(held_out.asked, spans)], total
 
-    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOutQuestions, decode: DecodeConfig) -> Judged:
+    def evaluate(
+        self, model: "ModelHandle | nn.Module", held_out: HeldOutQuestions, decode: DecodeConfig
+    ) -> EvaluationResult:
         """Answer every question, and score the answers and the baselines."""
         found, total = self.read(as_module(model), held_out, decode)
         answers = [passages[0].text for passages in found]
         judged = held_out.scores(answers)
         scores = AnsweringScores(judged, total / (2 * len(held_out.windows)), held_out.baselines)
         values = {name: np.asarray(it.values, np.float64) for name, it in judged.estimates.items()}
-        return Judged(scores, held_out.sources, answers, held_out.references, lambda: values, judged.of_kinds())
+        return EvaluationResult(
+            scores, held_out.sources, answers, held_out.references, lambda: values, judged.of_kinds()
+        )
 
     def numbers(self, scores: AnsweringScores) -> dict[str, float]:
         """Return the scores for the training log."""

@@ -13,7 +13,7 @@ from ...decode.model_handle import ModelHandle
 from ...readers.pairs import Pairs
 from ...readers.skipped import Skipped
 from ...tokenization.ragged import IntArray, Ragged
-from ..base import Judged, Units, search_settings_but
+from ..base import EvaluationResult, Units, search_settings_but
 from ..media_settings import audio_lengths, image_settings, longest_audio, sample_rate_setting
 from ..transfer import on_device
 from .examples import UNSEEN, HeldOutTexts, LabelledTexts
@@ -122,7 +122,9 @@ class MediaClassification(Classification):
         examples = LabelledMedia(arrays, Ragged([[int(it)] for it in truth[usable]]), loader=self.loader)
         return HeldOutTexts(examples, [*found.unread, *unseen], n_cut, names, found.arrays, labels, truth)
 
-    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOutTexts, decode: DecodeConfig) -> Judged:
+    def evaluate(
+        self, model: "ModelHandle | nn.Module", held_out: HeldOutTexts, decode: DecodeConfig
+    ) -> EvaluationResult:
         """Label every image or recording and score the labels."""
         judged = super().evaluate(model, held_out, decode)
         return replace(judged, scores=replace(cast(LabelScores, judged.scores), what=self.units.examples))

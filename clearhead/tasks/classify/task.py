@@ -18,7 +18,7 @@ from ...scoring.resampling import FloatArray
 from ...scoring.significance import Comparison, compare_means
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
-from ..base import Judged, Task, Units, rotary_positions, search_settings_but
+from ..base import EvaluationResult, Task, Units, rotary_positions, search_settings_but
 from ..transfer import on_device, tokens_on_device
 from .examples import HeldOutTexts, LabelledEncoder, LabelledTexts
 from .reading import label_settings
@@ -169,7 +169,9 @@ class Classification(Task):
 
         return explain_label(self, model, text, decode)
 
-    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOutTexts, decode: DecodeConfig) -> Judged:
+    def evaluate(
+        self, model: "ModelHandle | nn.Module", held_out: HeldOutTexts, decode: DecodeConfig
+    ) -> EvaluationResult:
         """Label every text and score the labels."""
         truth = held_out.truth
         log_p = self.log_probabilities(as_module(model), held_out.tokens, decode.batch_tokens)
@@ -178,7 +180,7 @@ class Classification(Task):
         of_right, known = log_p[np.arange(len(truth)), truth], truth < len(self.labels)
         scores = class_scores(log_p, truth, held_out.labels)
         loss = float(-of_right[known].mean()) if known.any() else None
-        return Judged(
+        return EvaluationResult(
             LabelScores(scores, loss, int((~known).sum())),
             held_out.sources,
             [held_out.labels[number] for number in log_p.argmax(1)],
@@ -192,7 +194,7 @@ class Classification(Task):
         values = {"accuracy": scores.scores.accuracy.mean, "macro_f1": scores.scores.macro_f1}
         return values if scores.loss is None else {"loss": scores.loss, **values}
 
-    def compare(self, systems: Sequence[tuple[str, Judged]]) -> Comparison:
+    def compare(self, systems: Sequence[tuple[str, EvaluationResult]]) -> Comparison:
         """Compare the accuracy of several models with that of the first one."""
         name = "accuracy"
         return Comparison({name: compare_means([(system, it.singly()[name]) for system, it in systems])}, {})

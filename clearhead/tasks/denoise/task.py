@@ -17,7 +17,7 @@ from ...scoring.resampling import FloatArray
 from ...scoring.translation_scores import TokenCounts
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
-from ..base import Judged, Task, Units
+from ..base import EvaluationResult, Task, Units
 from ..examples import Examples, HeldOut
 from ..transfer import on_device
 from ..translate.task import Translation
@@ -110,9 +110,9 @@ class _Denoising(Task):
         held_out: HeldOut,
         counts: TokenCounts,
         singly: Callable[[], Mapping[str, FloatArray]] = dict[str, FloatArray],
-    ) -> Judged:
+    ) -> EvaluationResult:
         scores = DenoisingScores(len(held_out.examples), counts.accuracy, counts.perplexity)
-        return Judged(scores, held_out.sources, [], [], singly)
+        return EvaluationResult(scores, held_out.sources, [], [], singly)
 
 
 class MaskedTokens(_Denoising):
@@ -154,7 +154,7 @@ class MaskedTokens(_Denoising):
         masked, at, expected, _ = self._masked(examples, rows, None)
         return smoothed_cross_entropy(model(masked, at=at), expected, smoothing=smoothing, pad=self.special.pad)
 
-    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOut, decode: DecodeConfig) -> Judged:
+    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOut, decode: DecodeConfig) -> EvaluationResult:
         """Predict masked tokens, which are the same in each call.
 
         For each text, the mean of -log p in nats, and its share of the accuracy: the mean over texts is the accuracy.
@@ -239,7 +239,7 @@ class MaskedSpans(_Denoising):
         """Return the cross-entropy, summed over the whole texts."""
         return self._pairs.loss(model, examples, rows, smoothing=smoothing)
 
-    def evaluate(self, model: Any, held_out: HeldOut, decode: DecodeConfig) -> Judged:
+    def evaluate(self, model: Any, held_out: HeldOut, decode: DecodeConfig) -> EvaluationResult:
         """Predict each token of the texts from the masked text and the preceding tokens."""
         return self._judged(held_out, self._pairs.count(model, held_out.examples))
 

@@ -12,7 +12,7 @@ from ...data.forms import TextForm
 from ...data.running_text import Running
 from ...errors import ConfigError
 from ...tokenization.ragged import IntArray, Ragged
-from ..base import Judged, Task, Units, search_settings_but
+from ..base import EvaluationResult, Task, Units, search_settings_but
 from ..denoise.examples import PieceEncoder
 from ..examples import Examples, HeldOut
 
@@ -80,7 +80,7 @@ class Embedding(Task):
         """Raise ConfigError: there is no loss."""
         raise self._no_scores()
 
-    def evaluate(self, model: Any, held_out: HeldOut, decode: DecodeConfig) -> Judged:
+    def evaluate(self, model: Any, held_out: HeldOut, decode: DecodeConfig) -> EvaluationResult:
         """Raise ConfigError: there are no scores."""
         raise self._no_scores()
 

@@ -19,7 +19,7 @@ from ...errors import ConfigError, DataError
 from ...scoring.resampling import FloatArray
 from ...scoring.significance import Comparison
 from ...tokenization.ragged import IntArray, Ragged
-from ..base import Judged, Task, Units, rotary_positions
+from ..base import EvaluationResult, Task, Units, rotary_positions
 from ..transfer import tokens_on_device
 from .examples import Blocks, HeldOutText, TextEncoder
 from .scores import TextScores
@@ -134,7 +134,9 @@ class Generation(Task):
                 right += int(((logits.argmax(-1) == outputs) & real).sum())
         return np.concatenate(found), n_tokens, right
 
-    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOutText, decode: DecodeConfig) -> Judged:
+    def evaluate(
+        self, model: "ModelHandle | nn.Module", held_out: HeldOutText, decode: DecodeConfig
+    ) -> EvaluationResult:
         """Score how well the model predicts the text. Nothing is generated."""
         nats, n_tokens, right = self.losses(as_module(model), held_out.examples)
         total = float(nats.sum())
@@ -148,14 +150,14 @@ class Generation(Task):
             unknown=held_out.unknown,
         )
         of_block = nats / math.log(2) * len(nats) / held_out.bytes  # their mean is the score of the whole text
-        return Judged(scores, held_out.sources, (), (), lambda: {"bits_per_byte": of_block})
+        return EvaluationResult(scores, held_out.sources, (), (), lambda: {"bits_per_byte": of_block})
 
     def numbers(self, scores: TextScores) -> dict[str, float]:
         """Return the scores for the training log."""
         names = ("loss", "bits_per_byte", "token_accuracy")
         return {name: getattr(scores, name) for name in names}
 
-    def compare(self, systems: Sequence[tuple[str, Judged]]) -> Comparison:
+    def compare(self, systems: Sequence[tuple[str, EvaluationResult]]) -> Comparison:
         """Compare several models with the first one, block by block.
 
         Raises:

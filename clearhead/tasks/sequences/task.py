@@ -18,7 +18,7 @@ from ...readers.skipped import Skipped
 from ...scoring.translation_scores import TokenCounts
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.subword_dropout import SubwordDropout
-from ..base import Judged, Task
+from ..base import EvaluationResult, Task
 from ..examples import Examples, HeldOut
 from ..transfer import on_device, tokens_on_device
 from .examples import Batch
@@ -279,14 +279,14 @@ class Sequences(Task):
 
     # --- scores
 
-    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOut, decode: DecodeConfig) -> Judged:
+    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOut, decode: DecodeConfig) -> EvaluationResult:
         """Answer each distinct source and score the answers. There is no loss if all pairs are too long for it."""
         examples = held_out.examples
         counts = self.count(cast("EncoderDecoder", as_module(model)), examples) if len(examples) else None
         return self.judge(held_out, self.answers(model, held_out.sources, decode), counts)
 
     @abstractmethod
-    def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:
+    def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
         """Score answers. `counts` adds token accuracy and perplexity, if given."""
 
 

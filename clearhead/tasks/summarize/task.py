@@ -8,7 +8,7 @@ from ...data.forms import PairForm
 from ...readers.column_roles import SUMMARIES
 from ...scoring.summary_scores import summary_scores
 from ...scoring.translation_scores import TokenCounts
-from ..base import Judged, Units, rotary_positions
+from ..base import EvaluationResult, Units, rotary_positions
 from ..examples import HeldOut
 from ..sequences.task import Sequences, token_numbers
 from .scores import SummarizationScores, of_each
@@ -51,11 +51,11 @@ class Summarization(Sequences):
         """The limit in training, where the model saw only the beginning of longer documents."""
         return self.longest
 
-    def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:
+    def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
         """Score summaries by ROUGE, all together and one by one."""
         rouge = summary_scores(answers, held_out.references)
         of_counts = (counts.accuracy, counts.perplexity) if counts else ()
-        return Judged(
+        return EvaluationResult(
             SummarizationScores(rouge, held_out.sources, held_out.references, *of_counts),
             held_out.sources,
             answers,

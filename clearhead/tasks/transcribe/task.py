@@ -18,7 +18,7 @@ from ...readers.skipped import Skipped
 from ...scoring.transcript_scores import error_rates
 from ...scoring.translation_scores import TokenCounts
 from ...tokenization.ragged import IntArray, Ragged
-from ..base import Judged, Units
+from ..base import EvaluationResult, Units
 from ..examples import HeldOut
 from ..media_settings import audio_lengths, longest_audio, sample_rate_setting
 from ..sequences.task import Sequences, token_numbers
@@ -161,7 +161,7 @@ class Transcription(Sequences):
         arrays = [found.arrays.array(rows[name]) for name in names]
         return HeldOutRecordings(examples, [*found.unread, *too_long], n_cut, names, right, arrays)
 
-    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOut, decode: DecodeConfig) -> Judged:
+    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOut, decode: DecodeConfig) -> EvaluationResult:
         """Transcribe each recording and score the transcripts."""
         assert isinstance(held_out, HeldOutRecordings)
         examples = held_out.examples
@@ -179,13 +179,13 @@ class Transcription(Sequences):
         found = [self.loader(it) for it in texts]
         return [samples for samples, _ in found], [cut for _, cut in found]
 
-    def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:
+    def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
         """Score transcripts by their errors, all together and one by one."""
         right = [targets[0] for targets in held_out.references]
         wer, cer = error_rates(answers, right)
         exact = np.array([one.split() == other.split() for one, other in zip(answers, right)], np.float64)
         of_counts = (counts.accuracy, counts.perplexity) if counts else ()
-        return Judged(
+        return EvaluationResult(
             TranscriptScores(wer, cer, float(exact.mean()), *of_counts),
             held_out.sources,
             answers,

@@ -10,7 +10,7 @@ from ...data.corpus import origin_of
 from ...data.forms import PairForm
 from ...readers.column_roles import SENTENCES
 from ...scoring.translation_scores import Scores, TokenCounts, score, sentence_chrf
-from ..base import Judged, Units
+from ..base import EvaluationResult, Units
 from ..examples import HeldOut
 from ..sequences.task import Sequences, token_numbers
 
@@ -37,10 +37,10 @@ class Translation(Sequences):
         """Return the licence and the source stated in the data, for the model card."""
         return origin_of(data, config)
 
-    def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> Judged:
+    def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
         """Score translations by BLEU, chrF and exact match, and each one by chrF."""
         references = held_out.references
-        return Judged(
+        return EvaluationResult(
             score(answers, references, counts),
             held_out.sources,
             answers,
@@ -53,7 +53,7 @@ class Translation(Sequences):
         values = {"bleu": scores.bleu, "chrf": scores.chrf, "exact_match": scores.exact_match}
         return values | token_numbers(scores)
 
-    def compare(self, systems: Sequence[tuple[str, Judged]]) -> "Comparison":
+    def compare(self, systems: Sequence[tuple[str, EvaluationResult]]) -> "Comparison":
         """Compare several models with the first one by the paired bootstrap."""
         from ...scoring.significance import paired_bootstrap
 

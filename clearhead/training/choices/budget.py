@@ -1,7 +1,7 @@
 """Train within a time budget: choose the model size and the number of steps that `--budget 15m` allows.
 
 The choice depends on the size of the data and on the measured speed of a few steps of each model size. It's made and
-recorded before the first step. `pace` corrects the number of steps during the run.
+recorded before the first step. `deadline` corrects the number of steps during the run.
 """
 
 import math
@@ -12,11 +12,11 @@ from ...config import Config
 from ...config.values import read_duration
 from ...errors import ConfigError, TrainingError
 from ...model.fronts.tokens import Embedding
-from ...tasks.base import Learnable, Task
-from ..pace import AIM, CLOSING, Scoring
+from ...tasks.base import Dataset, Task
+from ..deadline import AIM, CLOSING, Scoring
 from . import memory_limit
 from .recipe import Choice, fast_rate, has_open_shape, short_warmup, with_preset
-from .trial import SECONDS, Steps, candidates, time_steps
+from .thread_trial import SECONDS, Steps, candidates, time_steps
 
 _SHAPES = ("nano", "mini", "small", "base", "big")
 _TOKENS_PER_WEIGHT = 0.8  # a size is worth training if it sees this many tokens per weight, embeddings excluded
@@ -64,7 +64,7 @@ def begin(config: Config) -> tuple[Config, list[Choice]]:
 def plan(
     config: Config,
     task: Task,
-    examples: Learnable,
+    examples: Dataset,
     left: Callable[[], float],
     scoring: Scoring,
 ) -> tuple[Config, list[Choice]]:
@@ -112,7 +112,7 @@ def plan(
     return config, choices
 
 
-def _choose_shape(config: Config, task: Task, examples: Learnable, left: Callable[[float], float]) -> Measured:
+def _choose_shape(config: Config, task: Task, examples: Dataset, left: Callable[[float], float]) -> Measured:
     """Return the largest model size that learns enough in time. Stop measuring at the first one that doesn't.
 
     `left` returns the seconds left for steps, given the seconds per step.
@@ -137,7 +137,7 @@ def _choose_shape(config: Config, task: Task, examples: Learnable, left: Callabl
     return best
 
 
-def _measure(config: Config, name: str, task: Task, examples: Learnable) -> Measured:
+def _measure(config: Config, name: str, task: Task, examples: Dataset) -> Measured:
     """Time a few training steps, and return their median and the model's size."""
     if config.train.memory:
         config, _ = memory_limit.fit(config, task, examples)

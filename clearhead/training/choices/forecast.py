@@ -9,7 +9,7 @@ from torch import nn
 
 from ...config import Config, ModelConfig, chosen
 from ...config.values import counted
-from ...tasks.base import Learnable, Units
+from ...tasks.base import Dataset, Units
 from ...tasks.denoise.masking import TOKENS_TO_FIND
 
 _PROCESS = 4.3e8  # bytes that every process needs for its libraries
@@ -19,7 +19,7 @@ _BYTES = {"bf16": (48, 3, 3), "fp32": (68, 7, 10)}
 _ROWS = 1024  # of logits at once, in evaluations; the loss needs fewer
 
 
-def forecast(config: Config, model: nn.Module, examples: Learnable, units: Units, *, done: int = 0) -> str:
+def forecast(config: Config, model: nn.Module, examples: Dataset, units: Units, *, done: int = 0) -> str:
     """Return one line with the parameters, examples, steps and memory of a run after `done` steps."""
     n_parameters = sum(p.numel() for p in model.parameters())
     steps = chosen(config.train.steps)

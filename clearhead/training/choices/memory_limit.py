@@ -16,7 +16,7 @@ from ...config import Config, chosen
 from ...config.values import read_size
 from ...errors import ConfigError
 from ...folder.model_folder import weights_to_bytes
-from ...tasks.base import Learnable, Task
+from ...tasks.base import Dataset, Task
 from ...tokenization.ragged import IntArray
 from ..activations import Activations
 from ..memory import memory_in_use, peak_memory, release_freed_memory
@@ -68,7 +68,7 @@ class _Batch:
         return self.fixed[checkpointed] + self.each[checkpointed] * math.ceil(len(self.rows) / parts)
 
 
-def fit(config: Config, task: Task, examples: Learnable, processes: int = 1) -> tuple[Config, list[Choice]]:
+def fit(config: Config, task: Task, examples: Dataset, processes: int = 1) -> tuple[Config, list[Choice]]:
     """Choose train.micro_batches and train.activation_checkpointing for `train.memory`. Values of the user are kept.
 
     Args:
@@ -126,7 +126,7 @@ def _too_little(config: Config, least: float, *, checked: bool) -> ConfigError:
 class Trial:
     """A model, and the batches of its run that take the most memory."""
 
-    def __init__(self, config: Config, task: Task, examples: Learnable, processes: int) -> None:
+    def __init__(self, config: Config, task: Task, examples: Dataset, processes: int) -> None:
         self.config, self.task, self.examples, self.processes = config, task, examples, processes
         self.device, train = torch.device(config.train.device), config.train
         release_freed_memory()

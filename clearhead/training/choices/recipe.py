@@ -1,7 +1,7 @@
 """Choose the hyperparameters that the user left open.
 
 The choices depend on the size of the data (in examples, then in tokens) and on the machine. Only the precision and, in
-`trial`, the number of threads depend on timings. bf16 is chosen only if it's clearly faster.
+`thread_trial`, the number of threads depend on timings. bf16 is chosen only if it's clearly faster.
 """
 
 import math

@@ -7,7 +7,7 @@ import torch
 
 from ...config import Config
 from ...model.transformer import build
-from ...tasks.base import Learnable, Task
+from ...tasks.base import Dataset, Task
 from ...tokenization.ragged import IntArray
 from ..distributed.processes import ALONE, Processes
 from ..update import Update
@@ -17,7 +17,7 @@ from .recipe import DEFAULT_OPTIMIZER
 class Untrained:
     """A model with the settings of a run, and its loss. Nobody keeps the model."""
 
-    def __init__(self, config: Config, task: Task, examples: Learnable) -> None:
+    def __init__(self, config: Config, task: Task, examples: Dataset) -> None:
         self._config, self._task, self._examples = config.train, task, examples
         torch.manual_seed(config.train.seed)
         self.model = build(config.model).to(config.train.device)

@@ -12,7 +12,7 @@ from ...folder.model_folder import load_model_folder, load_weights, read_config
 from ...model.transformer import build
 from ...scoring import score_labels
 from ...scoring.significance import Compared
-from ...tasks.base import Judged
+from ...tasks.base import EvaluationResult
 from ..prepare import Prepared
 from ..report.card import table
 from ..report.metrics import read_metrics
@@ -37,7 +37,7 @@ class Comparison:
     n_runs: int
     score: str
 
-    def section(self, prepared: Prepared, judged: Judged | None) -> tuple[str, str, str]:
+    def section(self, prepared: Prepared, judged: EvaluationResult | None) -> tuple[str, str, str]:
         """Return heading, text and verdict, given the final scores. The verdict is "" without a validation split."""
         allowed = custom_parts(prepared.config).values()
         text = _describe_pretraining(self.pretrained, allowed)
@@ -53,7 +53,7 @@ class Comparison:
         text = f"{text}\n\n{scores}\n\n{what[0].upper()}{what[1:]}. The model without it is in `{self.without.name}`."
         return _HEADING, text, what
 
-    def _judge_baseline(self, prepared: Prepared) -> Judged:
+    def _judge_baseline(self, prepared: Prepared) -> EvaluationResult:
         folder = load_model_folder(self.without, allow_custom_code=custom_parts(prepared.config).values())
         model = build(folder.config.model).to(folder.config.train.device)
         load_weights(model, folder.weights)

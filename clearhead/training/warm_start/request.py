@@ -15,7 +15,7 @@ from ...errors import ConfigError, ModelError, TrainingError
 from ...folder.atomic import write_file, writing
 from ...folder.manifest import MANIFEST, digest, parse_json_object, read_bytes
 from ...folder.model_folder import CONFIG, read_config
-from ..beginning import RunOptions
+from ..open_run import RunOptions
 from ..prepare import PLACES, refuse_contradictions
 
 OF_WARM_START = ("train.warm_steps", "train.hidden_span", "train.soup")  # settings that only a warm start uses

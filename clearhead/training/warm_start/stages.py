@@ -12,15 +12,15 @@ from ...folder.checkpoint import CHECKPOINTS, RunFolder
 from ...folder.contents import has_begun
 from ...folder.manifest import MANIFEST, Manifest
 from ...folder.model_folder import CONFIG, read_config
-from ...tasks.base import Judged
+from ...tasks.base import EvaluationResult
 from ...tasks.denoise.task import denoising
 from ...tasks.registry import task_of
-from ..beginning import RunOptions, Stage, with_task
 from ..choices.early_checks import check_early
+from ..init_from import InitFrom
+from ..open_run import RunOptions, Stage, with_task
 from ..prepare import Prepared, refuse_contradictions
 from ..run import train as train_stage
 from ..signals import StopSignals
-from ..starting_point import StartingPoint
 from .comparison import Comparison
 from .request import (
     forget_old_model,
@@ -114,12 +114,12 @@ class _WarmStart:
 
         self.say(f"stage 1 of {count}: {verb}, from random weights, in {self.without}{self._duration()}")
         self._run(self.without, baseline(self.config), Stage(end=clock.end(0), is_last=False))
-        first = dataclasses.replace(StartingPoint.load(self.without, allow_custom_code=self.allowed), weights={})
+        first = dataclasses.replace(InitFrom.load(self.without, allow_custom_code=self.allowed), weights={})
 
         self.say(f"stage 2 of {count}: pretraining on the texts alone, in {self.pretrained}")
         stage = Stage(self.denoising, first, clock.end(1), is_last=False)
         self._run(self.pretrained, pretraining(self.config, first.config, self.task), stage)
-        pretrained = StartingPoint.load(self.pretrained, allow_custom_code=self.allowed)
+        pretrained = InitFrom.load(self.pretrained, allow_custom_code=self.allowed)
         dropout = {name: first.config.value(name) for name in DROPOUT}  # that of the task
         start = dataclasses.replace(pretrained, config=pretrained.config.assign(dropout, "model"))
 
@@ -152,7 +152,7 @@ class _WarmStart:
             return ""
         return f"; all stages take about {1 + step_factor(self.task) + self.n_runs} times as long as this one"
 
-    def _section(self, prepared: Prepared, judged: Judged | None) -> tuple[str, str]:
+    def _section(self, prepared: Prepared, judged: EvaluationResult | None) -> tuple[str, str]:
         """Return the section of the model card that compares the result with the baseline."""
         comparison = Comparison(self.without, self.pretrained, self.n_runs, self.task.main_score())
         heading, text, verdict = comparison.section(prepared, judged)

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck
 from clearhead.serving.guards import Access
 from clearhead.serving.limits import Limits
 from clearhead.serving.routes.task_routes import ROUTES
+from clearhead.serving.routes_table import make_application
 from clearhead.serving.served_models import ModelShelf
-from clearhead.serving.site import make_site
 
 from ...conftest import make_encoder_folder
 from ..schemas import follows, values
@@ -29,8 +29,8 @@ def references(value: Any) -> Iterator[str]:
 def test_every_route_is_described_and_every_reference_leads_somewhere(translator) -> None:
     found = translator.ask("GET", "/openapi.json").json()
     assert found["openapi"].startswith("3.1")
-    site = make_site(ModelShelf([], None, Limits()), Access(), None)
-    assert found["paths"].keys() == {route.path for route in site.routes}
+    application = make_application(ModelShelf([], None, Limits()), Access(), None)
+    assert found["paths"].keys() == {route.path for route in application.routes}
     for operations in found["paths"].values():
         assert all(it["summary"].endswith(".") for it in operations.values())
     for reference in {*references(found)}:

@@ -21,7 +21,7 @@ from clearhead.folder.model_folder import read_config
 from clearhead.tasks.translate.task import Translation
 from clearhead.training.choices import budget
 from clearhead.training.choices.budget import Measured, plan
-from clearhead.training.pace import Pace, Scoring, process_began
+from clearhead.training.deadline import Deadline, Scoring, process_began
 from clearhead.training.signals import StoppedError
 
 
@@ -33,7 +33,7 @@ def test_a_time_is_read_as_people_write_it(text: str, seconds: float) -> None:
     assert read_duration(text) == seconds
 
 
-# --- the pace
+# --- the pace of a run
 
 
 USUAL = Scoring(500)
@@ -44,20 +44,20 @@ class Run:
 
     def __init__(self, asked: float, steps: int, eval_every: int, scoring: Scoring = USUAL) -> None:
         self.now, self.asked, self.last, self.eval_every, self.step = 0.0, asked, steps, eval_every, 0
-        self.scoring, self.pace = scoring, Pace(f"{asked}s", asked, scoring, lambda: self.now)
+        self.scoring, self.deadline = scoring, Deadline(f"{asked}s", asked, scoring, lambda: self.now)
 
     def go(self, step_seconds: Iterator[float], evaluation: float) -> float:
         """Seconds from start to end, the final evaluation with a slower search included."""
         while self.step < self.last:
-            self.last = self.pace.last_step(self.step, self.last, self.eval_every)
+            self.last = self.deadline.last_step(self.step, self.last, self.eval_every)
             if self.step >= self.last:
                 break
             seconds = next(step_seconds)
             self.now, self.step = self.now + seconds, self.step + 1
-            self.pace.stepped(seconds)
+            self.deadline.stepped(seconds)
             if self.step % self.eval_every == 0:
                 self.now += evaluation
-                self.pace.evaluated(evaluation)
+                self.deadline.evaluated(evaluation)
         of_sentence = evaluation / max(self.scoring.valid, 1)  # the search takes two and a half times as much
         searched = 2.5 * of_sentence * (self.scoring.valid + self.scoring.test)
         return self.now + (1 + self.scoring.mean) * evaluation + searched + 2.0
@@ -109,10 +109,10 @@ def test_what_is_scored_after_the_last_step_takes_its_time() -> None:
 
 
 def test_one_slow_step_changes_nothing() -> None:
-    pace = Pace("900s", 900, USUAL, lambda: 60.0)
+    deadline = Deadline("900s", 900, USUAL, lambda: 60.0)
     for seconds in [12.0, *[0.6] * 5]:
-        pace.stepped(seconds)
-    assert pace.last_step(6, 1220, 200) == 1220
+        deadline.stepped(seconds)
+    assert deadline.last_step(6, 1220, 200) == 1220
 
 
 def test_a_plan_that_is_right_is_kept() -> None:
@@ -123,13 +123,15 @@ def test_a_plan_that_is_right_is_kept() -> None:
 
 
 def test_before_a_step_was_seen_nothing_is_corrected() -> None:
-    assert Pace("900s", 900, USUAL, lambda: 0.0).last_step(0, 10**6, 10) == 10**6
+    assert Deadline("900s", 900, USUAL, lambda: 0.0).last_step(0, 10**6, 10) == 10**6
 
 
 def test_a_process_began_before_now_and_not_long_ago() -> None:
     assert process_began() == pytest.approx(process_began(), abs=0.1)
     assert 0 <= time.monotonic() - process_began() < 3600
-    code = "import time; from clearhead.training.pace import process_began; print(time.monotonic() - process_began())"
+    code = (
+        "import time; from clearhead.training.deadline import process_began; print(time.monotonic() - process_began())"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 0 <= float(done.stdout) < 10
 
@@ -262,7 +264,7 @@ def test_a_run_takes_its_time_from_the_start_of_the_process_to_its_end(tmp_path:
 
 def test_a_run_with_a_budget_says_why_and_resumes_to_the_step_that_it_last_aimed_at(toy, monkeypatch) -> None:
     monkeypatch.setattr(budget, "_measure", lambda config, name, *_: Measured(name, 500_000, 0.01, 100))
-    monkeypatch.setattr(Pace, "last_step", lambda self, step, last, eval_every: 24 if step >= 5 else last)
+    monkeypatch.setattr(Deadline, "last_step", lambda self, step, last, eval_every: 24 if step >= 5 else last)
     asked = {name: value for name, value in toy.config().to_dict()["data"].items() if name in ("train", "tokenizer")}
     config = Config().override({f"data.{name}": value for name, value in asked.items()})
     config = config.override({"train.budget": "20s", "train.threads": 1, "model.dropout": 0.0})

@@ -130,7 +130,7 @@ def test_a_baseline_that_is_to_be_replaced_is_not_taken_for_that_of_the_new_run(
 
     out = copied(earlier)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("clearhead.training.beginning.prepare", interrupt)
+        patch.setattr("clearhead.training.open_run.prepare", interrupt)
         train(warm.settings(), out, replace=True, say=quiet)
     assert load(out).config.train.seed == 5  # until there is something better
     assert outcome(train(warm.settings(), out, resume=True, say=quiet)) == outcome(warm.out)

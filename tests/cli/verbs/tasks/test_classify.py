@@ -13,7 +13,7 @@ import torch
 import clearhead
 from clearhead.api import Classifier
 from clearhead.cli import main
-from clearhead.training import pace
+from clearhead.training import deadline
 from clearhead.training.report.metrics import read_metrics
 
 from ...conftest import Run
@@ -183,7 +183,7 @@ def test_a_model_that_translates_is_no_beginning(run: Run, trained: Path, model_
 
 @pytest.mark.slow
 def test_a_short_budget_is_enough(run: Run, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "process_began", time.monotonic)  # the tests before this one are no part of it
+    monkeypatch.setattr(deadline, "process_began", time.monotonic)  # the tests before this one are no part of it
     done = run("train", trained / "texts.tsv", "--task", "classify", "--out", tmp_path / "m", "--budget", "90s",
                "--threads=1", "--data.tokenizer=word")  # fmt: skip
     assert done.code == 0 and clearhead.load(tmp_path / "m")(["a great story", "dull people"]) == ["Pos", "neg"]

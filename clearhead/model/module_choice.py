@@ -85,7 +85,7 @@ def of_tokens(offered: Mapping[str, Any]) -> dict[str, Trial]:
 
 
 @dataclass(frozen=True)
-class Seam(Generic[P]):
+class ModuleChoice(Generic[P]):
     """A replaceable module of the model.
 
     Attributes:

@@ -13,8 +13,8 @@ from clearhead.api import train
 from clearhead.config import Config
 from clearhead.folder.model_folder import read_card, read_config
 from clearhead.tasks.translate.task import Translation
-from clearhead.training.choices import trial
-from clearhead.training.choices.trial import OtherPrograms, Timing, candidates, choose_threads, time_steps
+from clearhead.training.choices import thread_trial
+from clearhead.training.choices.thread_trial import OtherPrograms, Timing, candidates, choose_threads, time_steps
 
 
 class FakeSteps:
@@ -22,7 +22,9 @@ class FakeSteps:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: Mapping[int, float]) -> None:
         self.now, self.length, self.taken, self.batch = 0.0, seconds, [], 0
-        monkeypatch.setattr(trial, "time", SimpleNamespace(perf_counter=lambda: self.now, process_time=lambda: 0.0))
+        monkeypatch.setattr(
+            thread_trial, "time", SimpleNamespace(perf_counter=lambda: self.now, process_time=lambda: 0.0)
+        )
 
     def next(self) -> int:
         self.batch += 1
@@ -62,7 +64,7 @@ def test_more_threads_are_taken_only_if_they_are_clearly_faster() -> None:
 
 
 def test_the_choice_names_what_was_measured_and_what_other_programs_use(monkeypatch) -> None:
-    monkeypatch.setattr(trial, "usable_cores", lambda: 2)
+    monkeypatch.setattr(thread_trial, "usable_cores", lambda: 2)
     assert str(Timing({1: 1.0, 2: 0.5}, 1500.0, 0.1).choice("target tokens")) == (
         "train.threads = 2: 3,000 target tokens per second in a trial, 1,500 with 1 thread"
     )
@@ -92,9 +94,9 @@ def test_a_short_run_has_no_trial(monkeypatch) -> None:
 def test_what_a_trial_chose_is_used_reported_and_written_down(toy, monkeypatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("clearhead.training.choices.recipe.usable_cores", lambda: 2)
-    monkeypatch.setattr(trial, "_FEWEST", 1)
+    monkeypatch.setattr(thread_trial, "_FEWEST", 1)
     slow = {1: 0.001, 2: 0.01}
-    monkeypatch.setattr(trial.Steps, "seconds", lambda self, threads: slow[threads])
+    monkeypatch.setattr(thread_trial.Steps, "seconds", lambda self, threads: slow[threads])
     said: list[str] = []
     run = train(toy.config({"train.threads": None, "train.steps": 1}), toy.folder / "run", say=said.append)
     [line] = [it for it in said if it.startswith("train.threads = ")]
@@ -108,7 +110,7 @@ def test_what_a_trial_chose_is_used_reported_and_written_down(toy, monkeypatch) 
 def test_a_trial_leaves_the_same_weights_as_the_users_choice_of_its_number(toy, monkeypatch, threads: int) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("clearhead.training.choices.recipe.usable_cores", lambda: 2)
-    monkeypatch.setattr(trial, "_FEWEST", 1)
+    monkeypatch.setattr(thread_trial, "_FEWEST", 1)
     monkeypatch.setattr(Timing, "threads", threads)
     runs = [
         train(toy.config({"train.threads": asked, "train.precision": "bf16"}), toy.folder / name, say=lambda _: None)
@@ -128,7 +130,7 @@ def test_a_step_of_a_trial_is_a_real_one_and_can_be_repeated(toy) -> None:
     from clearhead.tokenization.ragged import Ragged
 
     words = Ragged([[5, 6, 2], [7, 8, 9, 2]])
-    steps = trial.Steps(config, task, Examples(words, Ragged([[1, 5, 6, 2], [1, 7, 8, 9, 2]])))
+    steps = thread_trial.Steps(config, task, Examples(words, Ragged([[1, 5, 6, 2], [1, 7, 8, 9, 2]])))
     assert steps.next() == 7
     before = {name: it.clone() for name, it in steps.model.state_dict().items()}
     assert steps.seconds(1) > 0 and steps.seconds(2) > 0

@@ -13,15 +13,15 @@ from ..errors import ConfigError
 from ..folder.checkpoint import Checkpoint, FollowedFolder, RunFolder
 from ..folder.model_folder import read_config
 from ..model.assembly import check_parts
-from ..tasks.base import Judged, Task
+from ..tasks.base import EvaluationResult, Task
 from ..tasks.detect import find_task, with_modality
 from ..tasks.registry import task_of
 from .choices.early_checks import check_early, check_search
 from .distributed.processes import ALONE, Processes
 from .example_store import Say
+from .init_from import InitFrom
 from .prepare import Prepared, prepare, prepare_again, refuse_contradictions
 from .report.tensorboard import summary_writer
-from .starting_point import StartingPoint
 from .state import Observer
 from .trainer import Trainer
 
@@ -89,11 +89,11 @@ class Stage:
     """
 
     task: type[Task] | None = None
-    start: StartingPoint | None = None
+    start: InitFrom | None = None
     end: float | None = None
     turn: int = 0
     after_training: Callable[[Trainer], None] | None = None
-    section: Callable[[Prepared, Judged | None], tuple[str, str]] | None = None
+    section: Callable[[Prepared, EvaluationResult | None], tuple[str, str]] | None = None
     is_last: bool = True
 
 
@@ -184,11 +184,11 @@ def _check(
     return config, task
 
 
-def _start(config: Config, stage: Stage, allowed: bool | Collection[str]) -> StartingPoint | None:
+def _start(config: Config, stage: Stage, allowed: bool | Collection[str]) -> InitFrom | None:
     """Read the model named in train.init_from, if there's one; otherwise, return that of the stage."""
     if not config.train.init_from:
         return stage.start
-    return StartingPoint.load(Path(config.train.init_from), allow_custom_code=allowed)
+    return InitFrom.load(Path(config.train.init_from), allow_custom_code=allowed)
 
 
 def _end(config: Config, stage: Stage, began: float) -> float | None:

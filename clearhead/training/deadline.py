@@ -52,7 +52,7 @@ def _of_sentence(step: float) -> float:
     return min(_SENTENCE, _OF_STEP * step)
 
 
-class Pace:
+class Deadline:
     """Measure a run in progress, and choose its last step so that it ends on time."""
 
     def __init__(self, budget: str, end: float, scoring: Scoring, clock: Callable[[], float] = time.monotonic) -> None:

@@ -27,7 +27,7 @@ _COMPRESSED = 1_000  # bytes of a response from which compression is worth its t
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 
 
-def make_site(shelf: ModelShelf, access: Access, lifespan: Lifespan, *, log_texts: bool = False) -> Starlette:
+def make_application(shelf: ModelShelf, access: Access, lifespan: Lifespan, *, log_texts: bool = False) -> Starlette:
     """Return the ASGI application.
 
     Args:

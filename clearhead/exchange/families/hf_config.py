@@ -28,7 +28,7 @@ _NUMBERS = (
 )
 
 
-class Given:
+class HfConfig:
     """The settings of a config.json. It keeps account of those that were read.
 
     Args:

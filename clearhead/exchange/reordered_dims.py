@@ -16,7 +16,7 @@ def sines_first(d_model: int) -> Tensor:
     return torch.cat((torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)))
 
 
-def permuted(weights: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+def reordered_dims(weights: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
     """Return weights of a model that reads and writes its hidden states in this order.
 
     Args:

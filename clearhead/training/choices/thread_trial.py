@@ -17,7 +17,7 @@ import torch
 
 from ...config import Config, chosen
 from ...decode.engine import usable_cores
-from ...tasks.base import Learnable, Task
+from ...tasks.base import Dataset, Task
 from ..distributed.processes import ALONE, Processes
 from ..memory import release_freed_memory
 from .recipe import Choice, threads_asked_for
@@ -34,7 +34,7 @@ _NOTICED = 0.2  # cores
 class Steps:
     """Training steps of a new model with these settings. Nobody keeps the model."""
 
-    def __init__(self, config: Config, task: Task, examples: Learnable, processes: Processes = ALONE) -> None:
+    def __init__(self, config: Config, task: Task, examples: Dataset, processes: Processes = ALONE) -> None:
         train, untrained = config.train, Untrained(config, task, examples)
         self.model = untrained.model
         # Compiled code keeps its number of threads, and takes longer to compile than a trial may last.
@@ -94,7 +94,7 @@ class Timing:
         return Choice("train.threads", self.threads, why)
 
 
-def choose_threads(config: Config, task: Task, examples: Learnable) -> tuple[Config, list[Choice]]:
+def choose_threads(config: Config, task: Task, examples: Dataset) -> tuple[Config, list[Choice]]:
     """Choose the number of threads, unless the user did or the run is too short for a trial."""
     counts = candidates(config)
     if len(counts) == 1 or chosen(config.train.steps) < _FEWEST:

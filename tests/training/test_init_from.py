@@ -14,8 +14,8 @@ from clearhead.errors import ConfigError, ModelError
 from clearhead.folder.model_folder import load_model_folder, weights_from_bytes, weights_to_bytes
 from clearhead.model.transformer import build
 from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
+from clearhead.training.init_from import InitFrom
 from clearhead.training.signals import StoppedError
-from clearhead.training.starting_point import StartingPoint
 
 from ..conftest import make_encoder_folder
 
@@ -126,14 +126,12 @@ SMALL = {"model.d_model": 8, "model.n_heads": 2, "model.d_ff": 8, "model.n_encod
 ENCODER = {**SMALL, "model.topology": "encoder-only", "model.src_vocab_size": 9, "model.head": "token"}
 
 
-def of_another_head(changes: dict[str, Any] | None = None) -> StartingPoint:
+def of_another_head(changes: dict[str, Any] | None = None) -> InitFrom:
     """An encoder that learnt to find hidden tokens, as it is read from a file."""
     config = Config().override({**ENCODER, **(changes or {})})
     torch.manual_seed(1)
     weights = weights_from_bytes(Path("w"), weights_to_bytes(build(config.model).state_dict()))
-    return StartingPoint(
-        Path("old"), config, Tokenizers(*[train_tokenizers(["a b"], [], config.data).source] * 2), weights
-    )
+    return InitFrom(Path("old"), config, Tokenizers(*[train_tokenizers(["a b"], [], config.data).source] * 2), weights)
 
 
 def test_another_head_is_new_and_all_below_it_is_taken() -> None:

@@ -35,7 +35,7 @@ KEPT = (
 
 
 @dataclass(frozen=True)
-class StartingPoint:
+class InitFrom:
     """A trained model that a run starts from. Without weights, only its shape and tokenizer are used."""
 
     path: Path
