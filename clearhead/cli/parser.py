@@ -2,7 +2,6 @@
 
 import argparse
 import difflib
-import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -124,6 +123,8 @@ def parser_of(verb: Verb, *, full: bool = False, width: int | None = None) -> Pa
         full: show every option in the help, not only the common ones.
         width: width of the help in columns (default: the terminal's).
     """
+    import shutil  # slow to import, and `clearhead --help` doesn't need it
+
     columns = width or max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
     parser = Parser(
         full=full,

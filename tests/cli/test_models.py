@@ -22,7 +22,7 @@ def test_a_verb_on_a_model_of_another_task_names_a_command_for_it(tmp_path: Path
     config = Config().override(given).assign(task_named(task).required, "task")
     tokenizers = train_tokenizers(ENGLISH, FRENCH, config.data)
     sizes = {"model.src_vocab_size": tokenizers.source.vocab_size, "model.tgt_vocab_size": tokenizers.target.vocab_size}
-    config = config.override(sizes)
+    config = config.override(sizes | ({"model.n_classes": 2} if task_named(task).has_labels else {}))
     save_files(folder, model_files(config=config.to_dict(), tokenizer=tokenizers.to_json(), weights={}))
     app = load(folder, device="cpu")
     for verb in TASKS:

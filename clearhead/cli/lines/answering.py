@@ -16,11 +16,11 @@ from ..parser import Options, Parser, UsageError, whole_number
 from ..progress_line import ProgressLine
 from .chunks import CAN_FORK
 from .in_order import InOrder
-from .output_file import OutputFile
 from .printed import Answer, Place, Printed
 
 if TYPE_CHECKING:
     from ...api import App
+    from .output_file import OutputFile
 
 _KILLS = "it killed two workers"
 Failure: TypeAlias = Callable[[int, int], DataError]
@@ -128,7 +128,7 @@ class Answering:
             raise failure(self.n_failed, self.n_lines)
 
     def _run(
-        self, groups: Iterable[Sequence[Place]], answer: Answer, file: OutputFile | None, descriptor: int | None
+        self, groups: Iterable[Sequence[Place]], answer: Answer, file: "OutputFile | None", descriptor: int | None
     ) -> None:
         lines = file.unanswered(iter(groups)) if file else iter(groups)
         shown = file or not sys.stdout.isatty()  # the answers themselves show the progress on a terminal
@@ -140,11 +140,12 @@ class Answering:
         if file:
             file.finish()
 
-    def _output_file(self) -> OutputFile | None:
+    def _output_file(self) -> "OutputFile | None":
         if not self.options.out:
             return None
         from ...folder.manifest import Manifest
         from ...folder.model_folder import CONFIG, TOKENIZER, WEIGHTS
+        from .output_file import OutputFile
 
         files = Manifest.read(self.app.path).files
         model = " ".join(files.get(name, "") for name in (CONFIG, TOKENIZER, WEIGHTS))
@@ -153,7 +154,7 @@ class Answering:
         return OutputFile(self.options.out, run, resume=self.options.resume)
 
     def _print(
-        self, group: Sequence[Place], printed: Sequence[Printed], file: OutputFile | None, progress: ProgressLine
+        self, group: Sequence[Place], printed: Sequence[Printed], file: "OutputFile | None", progress: ProgressLine
     ) -> None:
         for it in printed:
             if it.notes:
@@ -185,7 +186,7 @@ class _Counter:
         size: the size of the input in bytes, if it's known.
     """
 
-    def __init__(self, progress: ProgressLine, file: OutputFile | None, size: int | None) -> None:
+    def __init__(self, progress: ProgressLine, file: "OutputFile | None", size: int | None) -> None:
         self._progress, self._file, self._size = progress, file, size
         self._lines = self._bytes = 0
 

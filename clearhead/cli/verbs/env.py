@@ -3,7 +3,6 @@
 import os
 import platform
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,8 @@ def _run(options: Options) -> None:
 
 
 def _version(library: str) -> str:
+    from importlib import metadata  # slow to import, and `clearhead --help` imports every verb
+
     try:
         return metadata.version(library)
     except metadata.PackageNotFoundError:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...config.messages import printable, say
 from ...errors import TrainingError
-from ...folder.atomic import write_file, writing
 from ..data_options import FILES, add_reading_options, read_as_trained
 from ..models import add_search_options, open_models
 from ..output import new_file, to_json
@@ -59,6 +58,7 @@ def _run(options: Options) -> None:
     say(str(pairs.report))
     evaluations = [app.evaluate(pairs, **decode) for app in apps]
 
+    from ...folder.atomic import write_file, writing
     from ...scoring import score_labels
 
     for app, evaluation in zip(apps, evaluations):

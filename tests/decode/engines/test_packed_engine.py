@@ -17,6 +17,10 @@ from clearhead.model.transformer import Decoder
 
 from .conftest import SOURCES, model
 
+# Attention may add in another order in another batch. A difference in its last bit is enough to round one of the int8
+# inputs of the next product to its neighbour, one of 255 steps, and each layer can add such a step.
+NEAR = {"bf16": 1e-4, "int8": 0.03}
+
 in_every_precision = pytest.mark.parametrize("precision", ["bf16", "int8"])
 
 
@@ -63,7 +67,7 @@ def test_batch_mates_change_no_answer(precision, beam) -> None:
         [alone] = session.answers([source])
         assert [it.ids for it in alone] == [it.ids for it in together]
         for one, other in zip(alone, together):
-            np.testing.assert_allclose(one.token_log_probabilities, other.token_log_probabilities, atol=1e-4)
+            np.testing.assert_allclose(one.token_log_probabilities, other.token_log_probabilities, atol=NEAR[precision])
 
 
 @in_every_precision
