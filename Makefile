@@ -1,14 +1,22 @@
 # make demo        train, score and use a small translator from scratch (a few minutes)
+# make setup       install Clearhead in .venv (VENV=folder, PYTHON=python3.12)
+# make setup-dev   install what the tests need, too
 # make test        run the fast tests
 # make test-slow   run the tests that take minutes
+# make lint        check style, formatting and types
 # make campaign    kill runs, damage files and send hostile inputs at random (MINUTES=30)
+# make docs        write docs/command-line.md again
+# make clean       remove .venv and runs
 VENV ?= .venv
 PYTHON ?= python3
 PIP_ARGS ?=
 MINUTES ?= 30
 BIN := $(VENV)/bin
 
-.PHONY: setup setup-dev demo test test-slow campaign lint docs clean
+.PHONY: help setup setup-dev demo test test-slow campaign lint docs clean
+
+help:
+	@sed -n 's/^# \(make \)/\1/p' $(firstword $(MAKEFILE_LIST))
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
@@ -27,8 +35,10 @@ demo: setup
 	@$(BIN)/clearhead demo
 
 # One thread per process: the tests are small, so two single-threaded processes are faster than one with two threads.
+# Each process gets neighbouring tests, which share what they set up, and takes over others' tests at the end. Bytecode is
+# kept even where the environment turns that off: each of the processes that the tests start would compile everything again.
 test: setup-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow"
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal --durations=15 -m "not slow"
 
 test-slow: setup-dev
 	$(BIN)/python -m pytest -m slow
