@@ -28,14 +28,7 @@ _APPS = (
 BACK = {
     "apps/loaded.py": {"exchange/ctranslate2/model_cache.py"},
     "exchange/targets.py": {"exchange/ct2.py", "exchange/onnx/onnx_folder.py"},
-    "inspection/views/explanation.py": {"inspection/page/page_data.py"},
-    "tasks/classify/task.py": {"tasks/classify/views.py"},
-    "tasks/embed/sources.py": {"tasks/embed/pooling.py"},
-    "tasks/embed/task.py": {"tasks/embed/views.py"},
-    "tasks/fill/task.py": {"tasks/fill/views.py"},
-    "tasks/generate/task.py": {"tasks/generate/views.py"},
     "tasks/registry.py": {f"apps/{name}.py" for name in _APPS},
-    "tasks/sequences/task.py": {"tasks/sequences/views.py"},
     "tokenization/tokenizer.py": {"tokenization/foreign.py"},
 }
 
@@ -155,7 +148,7 @@ def test_no_room_is_crowded() -> None:
 
 
 def test_no_two_modules_share_a_name_but_the_parts_of_parallel_tasks() -> None:
-    parallel = {"task", "examples", "scores", "views", "reading"}
+    parallel = {"task", "examples", "scores", "reading"}
     paths = (Path(path) for path in modules())
     names = Counter(path.stem for path in paths if "tasks" not in path.parts or path.stem not in parallel)
     assert {name for name, count in names.items() if count > 1} <= {

@@ -83,10 +83,8 @@ class Answerer(App):
         Raises:
             DataError: the question or the context is blank.
         """
-        from ..tasks.answer.views import explain_answer
-
         question, search = as_text(question, "question"), self.decode_config(**(ONE | decode))
-        return explain_answer(self.task, self.model, question, _as_context(context), search)
+        return self.task.explain(self.model, question, search, _as_context(context))
 
     def reading(self, question: str) -> Reading:
         """Return the unknown words in a question, and the number of tokens cut off."""

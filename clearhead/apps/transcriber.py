@@ -43,6 +43,4 @@ class Transcriber(Translator):
         found = super().results(texts, **decode)
         if not timings:
             return found
-        from ..tasks.transcribe.views import timings_of
-
-        return [Transcript(**vars(it), timings=timings_of(self.task, self.model, it.source, it.tokens)) for it in found]
+        return [Transcript(**vars(it), timings=self.task.timings(self.model, it.source, it.tokens)) for it in found]

@@ -20,7 +20,7 @@ from ..config.presets import check_fits
 from ..config.values import spell
 from ..data.forms import Form
 from ..data.store import token_type
-from ..errors import ConfigError, suggestion
+from ..errors import ConfigError, DataError, suggestion
 from ..tokenization.ragged import IntArray, Ragged
 from ..tokenization.source_and_target import Tokenizers
 from .examples import Examples
@@ -331,6 +331,12 @@ def check_patience(config: Config, scores: Sequence[str]) -> None:
             name="train.patience",
             value=train.patience,
         )
+
+
+def check_filled(source: Any) -> None:
+    """Raise DataError if a source to explain is a blank text."""
+    if isinstance(source, str) and not source.strip():
+        raise DataError("the text is blank", expected="a text to explain", name="text", value=source)
 
 
 def rotary_positions(config: Config) -> dict[str, str]:

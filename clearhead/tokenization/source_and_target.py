@@ -25,6 +25,11 @@ class Tokenizers:
         """True if both sides share one vocabulary."""
         return self.source is self.target
 
+    @property
+    def pieces(self) -> dict[str, Callable[[Iterable[int]], list[str]]]:
+        """Functions that convert the token ids of each stack of a model to text."""
+        return {"encoder": self.source.pieces, "decoder": self.target.pieces}
+
     def with_specials(self) -> Self:
         """Return the tokenizers that read names of special tokens in a text; see `Tokenizer.with_specials`."""
         source = self.source.with_specials()

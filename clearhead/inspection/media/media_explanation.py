@@ -28,7 +28,7 @@ class MediaExplanation(Explanation):
     @cached_property
     def input(self) -> MediaInput:
         """The image or recording, as the front end read it."""
-        return media_input(self.model, self.trace)
+        return media_input(self.forward)
 
     def rows(self, place: str) -> tuple[str, ...]:
         """Return what attends to the input at a place: the tokens of the answer, the label, or all positions."""
@@ -85,8 +85,8 @@ class MediaExplanation(Explanation):
     @property
     def _reading(self) -> Tensor:
         """The weight of each position of the encoder's output in the answer, (1, S)."""
-        if isinstance(self.model, EncoderModel) and self.contrast is not None:
-            return self.contrast(None, None).reading.double()[None]
+        if isinstance(self.model, EncoderModel):
+            return self.contrast().reading.double()[None]
         n_positions = len(self.tokens["encoder"])
         return torch.full((1, n_positions), 1 / n_positions, dtype=torch.float64)
 
@@ -94,8 +94,7 @@ class MediaExplanation(Explanation):
     def occlusion(self) -> Occlusion:
         """The fall of the answer's score when each patch or stretch of the recording is hidden."""
         place, groups = self.main_place, self.input.groups
-        said = self.said or [int(self.trace["head"].output[0].argmax())]
-        falls = occluded_falls(self.model, self.trace, said, groups).numpy()
+        falls = occluded_falls(self.forward, groups).numpy()
         attention, through = (
             np.stack([it[:, group].sum(1) for group in groups], 1) for it in (self.mean_map(place), self.rollout(place))
         )

@@ -1,20 +1,19 @@
 """The image or recording that a recorded pass has read, and where each position of the encoder lies in it."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import ClassVar, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from ...config.front_geometry import SUBSAMPLING, position_seconds
 from ...errors import ConfigError
 from ...model.fronts.frames import Frames
 from ...model.fronts.patches import Patches
 from ...model.transformer import Encoder
+from ..record.forward_pass import Pass
 from ..record.parts import stacks
-from ..record.trace import Trace
 
 _STRETCHES = 50  # parts of a recording to hide in turn, at most
 
@@ -96,14 +95,9 @@ class AudioInput:
 MediaInput: TypeAlias = ImageInput | AudioInput
 
 
-def source_name(source: Any) -> str:
-    """Return the name of a text, a path, an array or an image in memory."""
-    return str(source) if isinstance(source, str | Path) else f"a {type(source).__name__}"
-
-
-def is_media(model: nn.Module) -> bool:
-    """Return whether a model's encoder reads images or recordings with one of the built-in front ends."""
-    return isinstance(cast(Encoder, stacks(model)["encoder"]).embedding, Patches | Frames)
+def is_media(forward: Pass) -> bool:
+    """Return whether a pass reads an image or a recording with one of the built-in front ends."""
+    return isinstance(forward.front, Patches | Frames)
 
 
 def front_of(model: nn.Module) -> Patches | Frames:
@@ -123,22 +117,15 @@ def front_of(model: nn.Module) -> Patches | Frames:
     return front
 
 
-def read_input(model: nn.Module, trace: Trace) -> Tensor:
-    """Return what the front end read in a recorded pass: (1, C, H, W) or (1, N)."""
-    found: Tensor = trace["encoder.embedding"].inputs[0]
-    return found
-
-
-def media_input(model: nn.Module, trace: Trace) -> MediaInput:
-    """Return the image or recording of a recorded pass.
+def media_input(forward: Pass) -> MediaInput:
+    """Return the image or recording that a pass reads.
 
     Raises:
         ConfigError: the model reads neither.
     """
-    front, inputs = front_of(model), read_input(model, trace)
+    front, inputs = front_of(forward.model), forward.inputs[0]
     if isinstance(front, Patches):
         pixels = inputs[0].permute(1, 2, 0).double().numpy(force=True)
         return ImageInput(pixels, front.patch_size, int(front.class_token is not None))
     spectrogram = front.spectrogram(inputs)[0].double().numpy(force=True)
-    n_positions = trace["encoder.embedding"].output.size(1)
-    return AudioInput(spectrogram, n_positions, position_seconds(front.sample_rate))
+    return AudioInput(spectrogram, len(forward.read), position_seconds(front.sample_rate))

@@ -15,9 +15,9 @@ from ...config.front_geometry import SUBSAMPLING
 from ...model.fronts.frames import Frames
 from ...model.fronts.patches import Patches
 from ...model.transformer import evaluation
-from ..record.trace import Trace
+from ..record.forward_pass import Pass
 from ..record.uncompiled import uncompiled
-from .media_input import front_of, read_input
+from .media_input import front_of
 
 _TOGETHER = 16  # hidden parts in a batch
 
@@ -52,31 +52,26 @@ class Occlusion:
         return {"rows": list(self.rows), "groups": groups, **arrays, "rank_correlations": self.correlations}
 
 
-def occluded_falls(model: nn.Module, trace: Trace, said: Sequence[int], groups: Sequence[Sequence[int]]) -> Tensor:
+def occluded_falls(forward: Pass, groups: Sequence[Sequence[int]]) -> Tensor:
     """Return how far each log-probability falls when a group of positions is hidden. -> (R, G)
 
     Hidden patches get the mean colour of the image, and hidden frames the mean of the spectrogram.
 
     Args:
-        model: the model, as it was recorded.
-        trace: the recorded pass.
-        said: the tokens of the answer, or the number of the label.
+        forward: the pass over an image or a recording.
         groups: the positions to hide together.
     """
-    front, inputs = front_of(model), read_input(model, trace)
-    n_positions = trace["encoder.embedding"].output.size(1)
-    target = trace["decoder.embedding"].inputs[0] if "decoder.embedding" in trace.parts else None
-    ids = torch.tensor(said, device=inputs.device)
+    model, front, device = forward.model, front_of(forward.model), forward.inputs[0].device
+    ids = torch.tensor(forward.targets, device=device)
 
     def scores(hidden: Tensor) -> Tensor:  # (B, S) -> (B, R)
-        given = [it.expand(len(hidden), *it.shape[1:]) for it in (inputs, target) if it is not None]
         with hiding(front, hidden):
-            logits = model(*given)
-        log_p = logits.double().log_softmax(-1).view(len(hidden), len(said), -1)
+            logits = forward.run(len(hidden))
+        log_p = logits.double().log_softmax(-1).view(len(hidden), len(ids), -1)
         found: Tensor = log_p.gather(-1, ids.expand(len(hidden), -1)[..., None])[..., 0]
         return found
 
-    hidden = torch.zeros(len(groups), n_positions, dtype=torch.bool, device=inputs.device)
+    hidden = torch.zeros(len(groups), len(forward.read), dtype=torch.bool, device=device)
     for number, group in enumerate(groups):
         hidden[number, list(group)] = True
     with uncompiled(model), evaluation(model), torch.inference_mode():

@@ -16,9 +16,12 @@ from ... import __version__
 from ...config import Config
 from ...errors import ConfigError, ModelError
 from ..media.media_explanation import MediaExplanation
+from ..record.forward_pass import Pass
 from ..record.parts import count_parameters, stacks
 from ..record.switches import switched_off, without
+from ..views.contrast import Labels, Masks, Words
 from ..views.explanation import Explanation
+from ..views.token_attribution import attribute_tokens
 from .arrays import float_array
 from .attention_data import attention_data
 from .film_data import film_data
@@ -100,10 +103,11 @@ def page_data(
     _add_reasons(explanation, found)
     still_on = set(explanation.trace.off) - set(switched_off(explanation.model))
     with without(explanation.model, *still_on):  # what runs again is compared with the recorded pass
-        if explanation.replay is not None:
-            values["words"] = _words(explanation, found.leave_out)
-        if explanation.rerun is not None:
-            values["without"] = parts_off(explanation, search=not live)
+        forward = explanation.forward
+        if forward.targets and forward.reads_tokens:
+            values["words"] = _words(forward, found.leave_out)
+        if forward.targets:
+            values["without"] = parts_off(forward, search=not live)
         if isinstance(explanation, MediaExplanation):
             values["media"] = media_data(explanation)
     if film:
@@ -153,8 +157,9 @@ def _tokens(explanation: Explanation, config: Config) -> dict[str, Any]:
 
     def named(key: str, names: Sequence[str]) -> list[dict[str, Any]]:
         kind = [kinds.get(-1 if i is None else i, "text") for i in ids[key]]
-        if explanation.filled:
-            kind = ["mask" if text == explanation.mask_name else it for text, it in zip(names, kind)]
+        if isinstance(explanation.choice, Masks):
+            mask_name = explanation.choice.tokenizer.mask_name
+            kind = ["mask" if text == mask_name else it for text, it in zip(names, kind)]
         return [{"text": text, "id": i, "kind": it} for text, i, it in zip(names, ids[key], kind)]
 
     found = {key: named(key, names) for key, names in (*explanation.tokens.items(), ("outputs", explanation.outputs))}
@@ -162,8 +167,7 @@ def _tokens(explanation: Explanation, config: Config) -> dict[str, Any]:
     for it in found[first]:
         if it["kind"] == "unknown":
             it["written"] = next(written, "")
-    begins = len(explanation.said) - len(explanation.replay.said) if explanation.said and explanation.replay else 0
-    return found | {"begins": begins}
+    return found | {"begins": max(len(explanation.said) - len(explanation.forward.targets), 0)}
 
 
 def _predictions(explanation: Explanation, unsaid: Sequence[int]) -> dict[str, Any]:
@@ -172,35 +176,32 @@ def _predictions(explanation: Explanation, unsaid: Sequence[int]) -> dict[str, A
     Args:
         unsaid: ids that aren't put in the place of a mask.
     """
-    trace = explanation.trace
-    if explanation.labels:
+    trace, choice = explanation.trace, explanation.choice
+    if choice is None:
+        return {}
+    if isinstance(choice, Labels):
         p = trace["head"].output[0].float().log_softmax(-1).tolist()
         order = sorted(range(len(p)), key=lambda i: -p[i])
-        return {"labels": [[explanation.labels[i], p[i], i] for i in order]}
-    if explanation.said:
-        p, said = trace["decoder"].output[0].float().log_softmax(-1), torch.tensor(explanation.said)
-    elif "head.projection" in trace.parts and explanation.replay is not None:  # fills masks
-        p = trace["head.projection"].output.float().log_softmax(-1)
-        said = torch.tensor(explanation.filled)
-    else:
-        return {}
-    p = p.cpu()
+        return {"labels": [[choice.labels[i], p[i], i] for i in order]}
+    writes = isinstance(choice, Words)
+    logits = trace["decoder"].output[0] if writes else trace["head.projection"].output
+    p, said = logits.float().log_softmax(-1).cpu(), torch.tensor(explanation.said or explanation.forward.targets)
     shown = p.clone()
-    if not explanation.said:
+    if not writes:
         shown[:, list(unsaid)] = -math.inf
     best = shown.topk(min(_ALTERNATIVES, p.size(-1))).indices
-    missing = ~(best == said[:, None].cpu()).any(-1)
-    best[missing, -1] = said.cpu()[missing]
-    names, values = [explanation.pieces(row) for row in best.tolist()], p.gather(-1, best).tolist()
+    missing = ~(best == said[:, None]).any(-1)
+    best[missing, -1] = said[missing]
+    names, values = [choice.pieces(row) for row in best.tolist()], p.gather(-1, best).tolist()
     alternatives = [list(zip(*it)) for it in zip(names, values, best.tolist())]
-    filled = {} if explanation.said else {"filled": explanation.pieces(said.tolist())}
-    own = p.gather(-1, said[:, None].cpu())[:, 0].tolist()
+    filled = {} if writes else {"filled": choice.pieces(said.tolist())}
+    own = p.gather(-1, said[:, None])[:, 0].tolist()
     return {"logprobs": own, "alternatives": alternatives, "vocabulary": p.size(-1), **filled}
 
 
 def _add_reasons(explanation: Explanation, found: PageData) -> None:
     values = found.values
-    if explanation.contrast is None or not (values.get("alternatives") or values.get("labels")):
+    if explanation.choice is None or not (values.get("alternatives") or values.get("labels")):
         return
     if explanation.said:
         candidates = [[i for *_, i in it] for it in values["alternatives"]]
@@ -212,12 +213,10 @@ def _add_reasons(explanation: Explanation, found: PageData) -> None:
         found.leave_out("why this and not that", error.what)
 
 
-def _words(explanation: Explanation, leave_out: Callable[[str, str], None]) -> dict[str, Any]:
-    replay = explanation.replay
-    assert replay is not None
-    size, said = len(replay.tokens) + len(replay.said), len(replay.said)
-    each = 16 * said * size * 3 * sum(it.numel() for it in explanation.model.parameters()) < _COSTLY
-    words = replay.attribute(each=each)
+def _words(forward: Pass, leave_out: Callable[[str, str], None]) -> dict[str, Any]:
+    size, said = len(forward.read) + len(forward.said), len(forward.said)
+    each = 16 * said * size * 3 * sum(it.numel() for it in forward.model.parameters()) < _COSTLY
+    words = attribute_tokens(forward, each=each)
     if not each:
         leave_out("integrated gradients of each token of the answer", "they take too long; those of the whole are here")
     arrays = {name: float_array(getattr(words, name).numpy()) for name in ("whole", "nothing", "falls", "gradients")}

@@ -36,8 +36,7 @@ def reasons(explanation: Explanation, candidates: Sequence[Sequence[int]]) -> di
         linear: nn.Module = last.projection
         logits = explanation.trace["decoder.projection"].output[0]
     else:
-        assert explanation.contrast is not None
-        reading = explanation.contrast(None, None).reading.double()  # raises an error if there's no sum
+        reading = explanation.contrast().reading.double()  # raises an error if there's no sum
         head = explanation.model.get_submodule("head")
         assert isinstance(head, Classifier | TokenPredictor)
         linear = head.linear if isinstance(head, Classifier) else head.projection

@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Self, TypeAlias
 
 import torch
 from torch import Tensor
@@ -11,8 +12,12 @@ from ...errors import ConfigError, suggestion
 from ...model.fronts.tokens import Projection
 from ...model.heads import Classifier, TokenPredictor
 from ...model.linear import Linear
-from ...model.transformer import Decoder, Encoder
+from ...model.transformer import Decoder, Encoder, EncoderModel
+from ...tokenization.tokenizer import Tokenizer
+from ..record.forward_pass import Pass
+from ..record.parts import stacks
 from ..record.trace import Trace
+from .alignment import words_of
 from .attribution import Attribution, Contribution, attribute
 
 _SPACE = "▁"  # marks a space before a token
@@ -57,18 +62,46 @@ class Words:
     first: Callable[[str, int], int | None]
     begins: int = 0
 
-    def contrast(self, decoder: Decoder, trace: Trace, word: str | None, other: str | None) -> Contrast:
+    @classmethod
+    def of_text(cls, answer: str, ids: Sequence[int], said: Sequence[int], tokenizer: Tokenizer) -> Self:
+        """Return the words of a text, separated by spaces.
+
+        Args:
+            answer: the text.
+            ids: its tokens.
+            said: its tokens, and the end token if it was said.
+            tokenizer: the tokenizer of the target.
+        """
+        words, encode = answer.split(), tokenizer.encode
+
+        def first(text: str, place: int) -> int | None:
+            before = encode(" ".join(words[:place])) if place else []
+            whole = encode(" ".join([*words[:place], text]))
+            fits = whole[: len(before)] == before and len(whole) > len(before)
+            return tokenizer.known(whole[len(before) :] if fits else encode(text))
+
+        return cls(words, words_of(ids, tokenizer.decode), said, tokenizer.pieces, first)
+
+    @classmethod
+    def of_tokens(cls, said: Sequence[int], tokenizer: Tokenizer, begins: int) -> Self:
+        """Return the tokens of a language model, each as a word."""
+        first: Callable[[str, int], int | None] = lambda text, _place: tokenizer.known(tokenizer.encode(text))  # noqa: E731
+        return cls(tokenizer.pieces(said), range(len(said)), said, tokenizer.pieces, first, begins)
+
+    def contrast(self, forward: Pass, trace: Trace, word: str | None, other: str | None) -> Contrast:
         """Contrast the first token of a word with the first token of another.
 
         Args:
-            decoder: the model's decoder.
-            trace: the recorded pass.
+            forward: the pass.
+            trace: its record.
             word: a word of the answer (default: the first).
             other: the word to compare with (default: none).
 
         Raises:
             ConfigError: the word isn't in the answer, `other` isn't in the vocabulary, or both start alike.
         """
+        decoder = stacks(forward.model)["decoder"]
+        assert isinstance(decoder, Decoder)
         index = self._index(word)
         position = self.word_of.index(index)
         ids = [self.said[position]]
@@ -121,94 +154,119 @@ def _without_punctuation(word: str) -> str:
     return word
 
 
-def label_contrast(
-    head: Classifier, trace: Trace, real: Tensor, labels: Sequence[str], label: str, other: str | None
-) -> Contrast:
-    """Contrast a label with another one.
+@dataclass(frozen=True)
+class Labels:
+    """All labels of a classifier, and the one that it chose."""
 
-    Args:
-        head: the model's head.
-        trace: the recorded pass.
-        real: True for the positions that are pooled, (T,).
-        labels: all labels.
-        label: the label to explain.
-        other: the label to compare with (default: none).
+    labels: Sequence[str]
+    best: str
 
-    Raises:
-        ConfigError: the model has no such label, or both are the same.
-    """
-    chosen = [("why", label)] + ([] if other is None else [("not", other)])
-    for option, name in chosen:
-        if name not in labels:
+    def contrast(self, forward: Pass, trace: Trace, label: str | None, other: str | None) -> Contrast:
+        """Contrast a label with another one.
+
+        Args:
+            forward: the pass.
+            trace: its record.
+            label: the label to explain (default: the one that the model chose).
+            other: the label to compare with (default: none).
+
+        Raises:
+            ConfigError: the model has no such label, or both are the same.
+        """
+        label, (head, real) = label or self.best, _pooled(forward)
+        chosen = [("why", label)] + ([] if other is None else [("not", other)])
+        for option, name in chosen:
+            if name not in self.labels:
+                raise ConfigError(
+                    f"{name!r} isn't a label of this model",
+                    expected=", ".join(self.labels),
+                    fix=suggestion(name, self.labels),
+                    name=option,
+                    value=name,
+                )
+        if label == other:
+            raise ConfigError(f"{label!r} is compared with itself", expected="another label", name="not", value=other)
+        if head.hidden is not None:
             raise ConfigError(
-                f"{name!r} isn't a label of this model",
-                expected=", ".join(labels),
-                fix=suggestion(name, labels),
-                name=option,
-                value=name,
+                "this model's class head has a hidden layer, so a label's score isn't a sum over the model's parts",
+                expected="a model with model.pooler=none",
+                name="why",
+                value=label,
             )
-    if label == other:
-        raise ConfigError(f"{label!r} is compared with itself", expected="another label", name="not", value=other)
-    if head.hidden is not None:
-        raise ConfigError(
-            "this model's class head has a hidden layer, so a label's score isn't a sum over the model's parts",
-            expected="a model with model.pooler=none",
-            name="why",
-            value=label,
-        )
-    ids = [labels.index(name) for _, name in chosen]
-    reading = real.double() / real.sum()
-    if head.pooling == "first":
-        reading = torch.nn.functional.one_hot(real.long().argmax(), len(real))
-    return Contrast(label, other, reading, *_along(head.linear, trace["head"].output[0], ids))
+        ids = [self.labels.index(name) for _, name in chosen]
+        reading = real.double() / real.sum()
+        if head.pooling == "first":
+            reading = torch.nn.functional.one_hot(real.long().argmax(), len(real))
+        return Contrast(label, other, reading, *_along(head.linear, trace["head"].output[0], ids))
 
 
-def mask_contrast(
-    head: TokenPredictor,
-    trace: Trace,
-    at: Tensor,
-    first: Callable[[str], int | None],
-    pieces: Callable[[Iterable[int]], list[str]],
-    said: str,
-    other: str | None,
-) -> Contrast:
-    """Contrast a word for the first mask of a text with another word, each by its first token.
+def _pooled(forward: Pass) -> tuple[Classifier, Tensor]:
+    """Return the head of a classifier, and which positions it pools, (T,)."""
+    model = forward.model
+    assert isinstance(model, EncoderModel)
+    assert isinstance(model.head, Classifier)
+    mask = model.encoder.embedding.mask(forward.inputs[0])
+    return model.head, torch.ones(len(forward.read), dtype=torch.bool) if mask is None else mask.flatten()
 
-    Args:
-        head: the model's head.
-        trace: the recorded pass.
-        at: True for the masks, (T,).
-        first: returns the first token of a word, or None if it's unknown.
-        pieces: converts token ids to text.
-        said: the word to explain.
-        other: the word to compare with (default: none).
 
-    Raises:
-        ConfigError: a word isn't in the vocabulary, both begin alike, or the head isn't a single projection.
-    """
-    ids = []
-    for option, word in [("why", said)] + ([] if other is None else [("not", other)]):
-        token = first(word)
+@dataclass(frozen=True)
+class Masks:
+    """The masks of a text, and the token that the model chose for the first of them."""
+
+    tokenizer: Tokenizer
+    best: str
+
+    def contrast(self, forward: Pass, trace: Trace, word: str | None, other: str | None) -> Contrast:
+        """Contrast a word for the first mask of a text with another word, each by its first token.
+
+        Args:
+            forward: the pass.
+            trace: its record.
+            word: the word to explain (default: the token that the model chose).
+            other: the word to compare with (default: none).
+
+        Raises:
+            ConfigError: a word isn't in the vocabulary, both begin alike, or the head isn't a single projection.
+        """
+        word, head, at = word or self.best, forward.model.get_submodule("head"), forward.at
+        assert isinstance(head, TokenPredictor) and at is not None
+        ids = [self._first("why", word)] + ([] if other is None else [self._first("not", other)])
+        if len({*ids}) < len(ids):
+            what, expected = (
+                f"{word!r} and {other!r} begin with the same token",
+                "a word that begins with another token",
+            )
+            raise ConfigError(what, expected=expected, name="not", value=other)
+        if head.transform is not None:
+            raise ConfigError(
+                "this model's head has a hidden layer, so a token's score isn't a sum over the model's parts",
+                expected="a model with model.token_transform=false",
+                name="why",
+                value=word,
+            )
+        assert isinstance(head.projection, Linear)
+        reading = torch.nn.functional.one_hot(at[0].long().argmax(), at.size(1))
+        logits = trace["head.projection"].output[0]
+        shown, *others = self.pieces(ids)
+        return Contrast(shown, others[0] if others else None, reading, *_along(head.projection, logits, ids))
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Convert token ids to text."""
+        return self.tokenizer.pieces(ids)
+
+    def _first(self, option: str, word: str) -> int:
+        """Return a token as `fill --json` prints it, or the first one of a word."""
+        tokenizer = self.tokenizer
+        known = word in tokenizer.vocabulary()
+        token = tokenizer.token_id(word) if known else tokenizer.known(tokenizer.encode(word))
         if token is None:
             raise ConfigError(
                 f"{word!r} isn't in the vocabulary", expected="a word from the vocabulary", name=option, value=word
             )
-        ids.append(token)
-    if len({*ids}) < len(ids):
-        what, expected = f"{said!r} and {other!r} begin with the same token", "a word that begins with another token"
-        raise ConfigError(what, expected=expected, name="not", value=other)
-    if head.transform is not None:
-        raise ConfigError(
-            "this model's head has a hidden layer, so a token's score isn't a sum over the model's parts",
-            expected="a model with model.token_transform=false",
-            name="why",
-            value=said,
-        )
-    assert isinstance(head.projection, Linear)
-    reading = torch.nn.functional.one_hot(at.long().argmax(), len(at))
-    logits = trace["head.projection"].output[0]
-    shown, *others = pieces(ids)
-    return Contrast(shown, others[0] if others else None, reading, *_along(head.projection, logits, ids))
+        return token
+
+
+Choice: TypeAlias = Words | Labels | Masks
 
 
 def _along(linear: Linear, logits: Tensor, ids: Sequence[int]) -> tuple[Tensor, float, float]:

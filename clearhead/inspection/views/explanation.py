@@ -1,7 +1,7 @@
 """Explanation of one answer, as shown by `clearhead explain`, as text and as plain values."""
 
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from ...config import Config
 from ...errors import ConfigError
 from ...model.transformer import Decoder
+from ..record.forward_pass import Pass
 from ..record.parts import stacks
 from .alignment import align, alignment_layer, render_alignment, word_weights
 from .attribution import Attribution
-from .contrast import Contrast
+from .contrast import Choice, Contrast, Words
 from .equation import equation_steps
 from .flow import Step
 from .head_grid import heads_of
@@ -23,7 +24,7 @@ from .part_table import part_rows, render_part_rows, to_dicts
 from .recorded_attention import RecordedAttention, in_words
 from .search_tree import SearchTree
 from .text_columns import WIDTH, folded, with_note, wrapped
-from .token_attribution import Replay, TokenAttribution
+from .token_attribution import TokenAttribution, attribute_tokens
 
 _FORMAT_VERSION = 2
 
@@ -34,49 +35,49 @@ class Explanation(RecordedAttention):
 
     Attributes:
         values: numbers about the answer, such as its score.
-        said: the token ids of `outputs`.
-        filled: the token ids that were put in the place of masks.
-        mask_name: how a mask is written in `tokens`.
+        forward: the recorded pass, which can run again.
+        choice: what the model chose, and from what: words, a label, or tokens in the place of masks.
         prefix: the token ids that the answer had to start with.
         forced: the indices of the answer's tokens that nothing else was allowed for: the prefix, and the end token at
             the longest length.
         unknown: the original text of each unknown token that the model read, in order.
         source_words: the index of the word that each source token belongs to, without the end token; -1 for BOS.
-        target_words: the same for the answer.
         flow: the shapes of the tensors inside the model.
         config: the settings of the model, and those of the search.
-        pieces: converts token ids to text.
-        contrast: returns the contrast that `why` attributes, given (said, other).
         search: the search tree, if there was a search.
-        replay: how to run the model again, to see which tokens mattered.
-        again: answers the same input again. Returns the answer and its score.
-        rerun: runs the model on n copies of the input. Returns the log-probability of everything said, (n, R).
-        labels: all labels, if the answer is one of them.
         span: the first and the last position of an answer that was found in the text.
+        draw_page: returns the page of an explanation, for notebooks.
     """
 
     text: str
     answer: str
     values: Mapping[str, float]
-    said: tuple[int, ...] = ()
-    filled: tuple[int, ...] = ()
-    mask_name: str = ""
+    forward: Pass = field(repr=False)
+    choice: Choice | None = field(default=None, repr=False)
     prefix: tuple[int, ...] = ()
     forced: tuple[int, ...] = ()
     unknown: tuple[str, ...] = ()
     source_words: tuple[int, ...] = ()
-    target_words: tuple[int, ...] = ()
     flow: tuple[Step, ...] = ()
-    model: nn.Module = field(repr=False)
     config: Config = field(repr=False)
-    pieces: Callable[[Iterable[int]], list[str]] = field(repr=False)
-    contrast: Callable[[str | None, str | None], Contrast] | None = field(default=None, repr=False)
     search: SearchTree | None = field(default=None, repr=False)
-    replay: Replay | None = field(default=None, repr=False)
-    again: Callable[[], tuple[str, float]] | None = field(default=None, repr=False)
-    rerun: Callable[[int], Tensor] | None = field(default=None, repr=False)
-    labels: tuple[str, ...] = ()
     span: tuple[int, int] | None = None
+    draw_page: Callable[["Explanation"], str] | None = field(default=None, repr=False)
+
+    @property
+    def model(self) -> nn.Module:
+        """The model."""
+        return self.forward.model
+
+    @property
+    def said(self) -> tuple[int, ...]:
+        """The token ids of `outputs`."""
+        return tuple(self.choice.said) if isinstance(self.choice, Words) else ()
+
+    @property
+    def target_words(self) -> tuple[int, ...]:
+        """The index of the word that each token of the answer belongs to."""
+        return tuple(self.choice.word_of) if isinstance(self.choice, Words) else ()
 
     @property
     def translation(self) -> str:
@@ -129,7 +130,7 @@ class Explanation(RecordedAttention):
                 expected="a model that writes text",
                 name="lens",
             )
-        return lens(decoder, self.trace, self.said, self.pieces)
+        return lens(decoder, self.trace, self.said, self.forward.pieces["decoder"])
 
     @property
     def searched(self) -> SearchTree:
@@ -153,14 +154,26 @@ class Explanation(RecordedAttention):
         Raises:
             ConfigError: the model doesn't read tokens.
         """
-        if self.replay is None:
+        if not (self.forward.targets and self.forward.reads_tokens):
             raise ConfigError(
                 "this model doesn't read tokens",
                 expected="a model that reads text",
                 fix="use --occlusion",
                 name="words",
             )
-        return self.replay.attribute()
+        return attribute_tokens(self.forward)
+
+    def contrast(self, said: str | None = None, other: str | None = None) -> Contrast:
+        """Return what `why` attributes: a logit, or the difference of two.
+
+        Raises:
+            ConfigError: see `why`.
+        """
+        if self.choice is None:
+            raise ConfigError(
+                "this task has no word or label to explain", expected="a model that writes or classifies", name="why"
+            )
+        return self.choice.contrast(self.forward, self.trace, said, other)
 
     def why(self, said: str | None = None, other: str | None = None) -> Attribution:
         """Attribute the choice of a word or label to the parts of the model, on its own or compared with another one.
@@ -172,13 +185,8 @@ class Explanation(RecordedAttention):
         Raises:
             ConfigError: the word isn't part of the answer, or the task has neither words nor labels.
         """
-        if self.contrast is None:
-            raise ConfigError(
-                "this task has no word or label to explain", expected="a model that writes or classifies", name="why"
-            )
-        found = self.contrast(said, other)
         *_, last = stacks(self.model).values()  # the decoder, if there is one
-        return found.attribute(last, self.trace)
+        return self.contrast(said, other).attribute(last, self.trace)
 
     def to_dict(self, place: str, layer: int, head: int) -> dict[str, Any]:
         """Return everything as plain values for JSON, with the attention steps of one head."""
@@ -265,10 +273,7 @@ class Explanation(RecordedAttention):
 
     def _repr_html_(self) -> str:
         """Return the page as a frame, for notebooks."""
-        from ..page.document import framed, page_document
-        from ..page.page_data import page_data
-
-        return framed(page_document(page_data(self, self.config, name=self.config.data.name or "model")))
+        return "" if self.draw_page is None else self.draw_page(self)
 
     def __repr__(self) -> str:
         return f"Explanation({self.text!r} -> {self.answer!r})"

@@ -1,15 +1,16 @@
 """Search tree of a decoding run: every candidate at every step, with its score and fate."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from rich.cells import cell_len
 from torch import nn
 
 from ...decode.beams import Hypothesis, Step
+from ...decode.session import Session
 from ..record.parts import stacks
 from ..record.uncompiled import uncompiled
 from .text_columns import cut, folded, left, preformatted, with_note
@@ -71,6 +72,11 @@ class SearchTree:
     note: str = ""
     _beams: list[int] = field(default_factory=lambda: [-1])  # the node of each live beam
 
+    @classmethod
+    def of(cls, session: Session, pieces: Callable[[Iterable[int]], list[str]]) -> Self:
+        """Return the tree of a search that a session is about to run."""
+        return cls(lambda i: pieces([i])[0], lambda n: float(session.rules.penalty(n)))
+
     def observe(self, step: Step) -> None:
         """Record a step of a search for one source."""
         kept = {int(column): beam for beam, column in enumerate(step.kept[0])}
@@ -115,11 +121,8 @@ class SearchTree:
             handle.remove()
             self.cache_lengths = self.cache_lengths[len(self.cache_lengths) - len(self.steps) :]  # without the prompt's
 
-    def finish(
-        self, hypotheses: Sequence[Hypothesis], text: Callable[[Sequence[int]], str], note: str = ""
-    ) -> "SearchTree":
-        """Add the answers, best first, and a note. Return the tree."""
-        self.note = note
+    def finish(self, hypotheses: Sequence[Hypothesis], text: Callable[[Sequence[int]], str]) -> Self:
+        """Add the answers, best first. Return the tree."""
         ends = {(node.fate, *self.path(node.number)): node.number for node in self.nodes}
         for it in hypotheses:
             length = len(it.token_log_probabilities)

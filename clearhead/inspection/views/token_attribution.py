@@ -17,6 +17,7 @@ from rich.cells import cell_len
 from torch import Tensor, nn
 
 from ...model.transformer import evaluation
+from ..record.forward_pass import Pass
 from ..record.uncompiled import uncompiled
 from .text_columns import cut, left, preformatted, right, wrapped
 
@@ -27,99 +28,84 @@ _EXACT = 0.01  # the largest error of a sum, relative to the largest difference
 _BAR, _SHOWN, _NAME = 16, 3, 18  # columns of half a bar, tokens for each token of the answer, columns of a token
 
 
-@dataclass(frozen=True)
-class Replay:
-    """A recorded pass that can run again with other vectors in place of tokens.
+def attribute_tokens(forward: Pass, *, each: bool = True) -> "TokenAttribution":
+    """Return how much each token of the input mattered for everything said.
 
-    Attributes:
-        model: the model.
-        front: the part that turns tokens into vectors. Its first call in a run reads the input.
-        tokens: the names of the input's tokens, S. Later tokens that the front reads are part of the answer.
-        said: what the model said, R: the tokens of an answer, or a label.
-        hidden: the id of the token that stands for a hidden one. None for a vector of zeros.
-        run: runs the model on n copies of the input. Returns the log-probability of everything said, (n, R).
+    Args:
+        forward: a pass that reads tokens. It runs again with other vectors in place of tokens.
+        each: integrate the gradients of each thing said; otherwise those of their sum, which is faster but less exact.
     """
-
-    model: nn.Module
-    front: nn.Module
-    tokens: Sequence[str]
-    said: Sequence[str]
-    hidden: int | None
-    run: Callable[[int], Tensor]
-
-    def attribute(self, *, each: bool = True) -> "TokenAttribution":
-        """Return how much each token mattered for everything said.
-
-        Args:
-            each: integrate the gradients of each thing said; otherwise those of their sum, which is faster but less
-                exact.
-        """
-        with uncompiled(self.model), evaluation(self.model):
-            given, blank = self._vectors()
-            with torch.no_grad():
-                whole, falls = self._occlude(given, blank)
-            nothing, gradients = self._integrate(given, blank, whole, each)
-        return TokenAttribution(
-            self.tokens, self.said, *(it.cpu().double() for it in (whole, nothing, falls, gradients))
-        )
-
-    def _vectors(self) -> tuple[Tensor, Tensor]:
-        """Return the input's vectors and those of an input of hidden tokens, both (S, D)."""
-        seen: list[Tensor] = []
-
-        def see(x: Tensor) -> Tensor:
-            seen.append(x)
-            return x
-
-        with torch.no_grad(), _first_output(self.front, see):
-            self.run(1)
-        given = seen[0][0, : len(self.tokens)]
-        if self.hidden is None:
-            return given, torch.zeros_like(given)
+    with uncompiled(forward.model), evaluation(forward.model):
+        given, blank = _vectors(forward)
         with torch.no_grad():
-            token = torch.tensor([[self.hidden]], device=given.device)
-            return given, self.front(token)[0].expand_as(given)
+            whole, falls = _occlude(forward, given, blank)
+        nothing, gradients = _integrate(forward, given, blank, whole, each)
+    return TokenAttribution(
+        forward.read, forward.said, *(it.cpu().double() for it in (whole, nothing, falls, gradients))
+    )
 
-    def _scores(self, vectors: Tensor) -> Tensor:
-        """Return the log-probabilities when the input has these vectors. (B, S, D) -> (B, R)"""
-        n, length = vectors.shape[:2]
-        with _first_output(self.front, lambda x: torch.cat((vectors.to(x.dtype), x[:, length:]), 1)):
-            return self.run(n)
 
-    def _occlude(self, given: Tensor, blank: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the log-probabilities (R,), and how far they fall when each token is hidden, (S, R)."""
-        whole = self._scores(given[None])[0]
-        size = len(given)
-        hidden = torch.eye(size, dtype=torch.bool, device=given.device).split(max(_TOGETHER // size, 1))
-        return whole, whole - torch.cat([self._scores(torch.where(it[..., None], blank, given)) for it in hidden])
+def _vectors(forward: Pass) -> tuple[Tensor, Tensor]:
+    """Return the input's vectors and those of an input of hidden tokens, both (S, D)."""
+    seen: list[Tensor] = []
 
-    def _integrate(self, given: Tensor, blank: Tensor, whole: Tensor, each: bool) -> tuple[Tensor, Tensor]:
-        """Return the log-probabilities of the blank input (R,), and the integrated gradients, (S, R) or (S, 1)."""
-        with torch.no_grad():
-            nothing = self._scores(blank[None])[0]
-        for points in _POINTS if each else _FEW:
-            found, moved = self._path(given, blank, points, each), whole - nothing
-            moved = moved if each else moved.sum()[None]
-            if (found.sum(0) - moved).abs().max() <= _EXACT * moved.abs().max():
-                break
-        return nothing, found
+    def see(x: Tensor) -> Tensor:
+        seen.append(x)
+        return x
 
-    def _path(self, given: Tensor, blank: Tensor, points: int, each: bool) -> Tensor:
-        """Integrate with the Gauss-Legendre rule of this many points. -> (S, R), or (S, 1) for the sum of all"""
-        at, weights = (
-            torch.tensor(it, dtype=given.dtype, device=given.device) for it in np.polynomial.legendre.leggauss(points)
-        )
-        found = given.new_zeros(len(given), len(self.said) if each else 1)
-        for share, weight in zip(((at + 1) / 2).split(_POINTS[0]), (weights / 2).split(_POINTS[0])):
-            vectors = (blank + share[:, None, None] * (given - blank)).requires_grad_()
-            with torch.enable_grad():
-                scores = (self._scores(vectors) * weight[:, None]).sum(0)
-                scores = scores if each else scores.sum()[None]
-            for row, score in enumerate(scores):
-                left = row + 1 < len(scores)  # zeros if nothing of the input is read, since parts are off
-                [slope] = torch.autograd.grad(score, vectors, retain_graph=left, materialize_grads=True)
-                found[:, row] += (slope.sum(0) * (given - blank)).sum(-1)
-        return found
+    with torch.no_grad(), _first_output(forward.front, see):
+        forward.run()
+    given = seen[0][0, : len(forward.read)]
+    if forward.hidden is None:
+        return given, torch.zeros_like(given)
+    with torch.no_grad():
+        token = torch.tensor([[forward.hidden]], device=given.device)
+        return given, forward.front(token)[0].expand_as(given)
+
+
+def _scores(forward: Pass, vectors: Tensor) -> Tensor:
+    """Return the log-probabilities when the input has these vectors. (B, S, D) -> (B, R)"""
+    n, length = vectors.shape[:2]
+    with _first_output(forward.front, lambda x: torch.cat((vectors.to(x.dtype), x[:, length:]), 1)):
+        return forward.log_probabilities(n)
+
+
+def _occlude(forward: Pass, given: Tensor, blank: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the log-probabilities (R,), and how far they fall when each token is hidden, (S, R)."""
+    whole = _scores(forward, given[None])[0]
+    size = len(given)
+    hidden = torch.eye(size, dtype=torch.bool, device=given.device).split(max(_TOGETHER // size, 1))
+    return whole, whole - torch.cat([_scores(forward, torch.where(it[..., None], blank, given)) for it in hidden])
+
+
+def _integrate(forward: Pass, given: Tensor, blank: Tensor, whole: Tensor, each: bool) -> tuple[Tensor, Tensor]:
+    """Return the log-probabilities of the blank input (R,), and the integrated gradients, (S, R) or (S, 1)."""
+    with torch.no_grad():
+        nothing = _scores(forward, blank[None])[0]
+    for points in _POINTS if each else _FEW:
+        found, moved = _path(forward, given, blank, points, each), whole - nothing
+        moved = moved if each else moved.sum()[None]
+        if (found.sum(0) - moved).abs().max() <= _EXACT * moved.abs().max():
+            break
+    return nothing, found
+
+
+def _path(forward: Pass, given: Tensor, blank: Tensor, points: int, each: bool) -> Tensor:
+    """Integrate with the Gauss-Legendre rule of this many points. -> (S, R), or (S, 1) for the sum of all"""
+    at, weights = (
+        torch.tensor(it, dtype=given.dtype, device=given.device) for it in np.polynomial.legendre.leggauss(points)
+    )
+    found = given.new_zeros(len(given), len(forward.said) if each else 1)
+    for share, weight in zip(((at + 1) / 2).split(_POINTS[0]), (weights / 2).split(_POINTS[0])):
+        vectors = (blank + share[:, None, None] * (given - blank)).requires_grad_()
+        with torch.enable_grad():
+            scores = (_scores(forward, vectors) * weight[:, None]).sum(0)
+            scores = scores if each else scores.sum()[None]
+        for row, score in enumerate(scores):
+            left = row + 1 < len(scores)  # zeros if nothing of the input is read, since parts are off
+            [slope] = torch.autograd.grad(score, vectors, retain_graph=left, materialize_grads=True)
+            found[:, row] += (slope.sum(0) * (given - blank)).sum(-1)
+    return found
 
 
 @dataclass(frozen=True)

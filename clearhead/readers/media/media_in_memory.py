@@ -142,3 +142,8 @@ def _target(target: Any, name: str) -> str:
         what = f"{name} has a label of type {type(target).__name__}"
         raise DataError(what, expected="a text or a whole number", name="data", value=target)
     return str(plain)
+
+
+def source_name(source: Any) -> str:
+    """Return the name of a text, a path, an array or an image in memory."""
+    return str(source) if isinstance(source, str | Path) else f"a {type(source).__name__}"

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from ...readers.skipped import Skipped
 from ...scoring.answer_scores import AnswerScores, answer_scores, closest_sentence, closest_window, first_sentence
+from ...tokenization.offsets import unknown_texts
 from ...tokenization.ragged import Ragged
+from ...tokenization.tokenizer import Tokenizer
 from ..examples import Examples
 from .windows import Asked, Window
 
@@ -77,6 +79,14 @@ class HeldOutQuestions:
             text, part = self.asked[self.of[row]].text, slice(window.first, window.last + 1)
             line[window.begins : len(window.tokens) - 1] = np.less(text.starts[part], text.ends[part])
         return found
+
+    def unknown(self, row: int, tokenizer: Tokenizer) -> list[str]:
+        """Return the original text of each unknown token of a window, in the question first."""
+        asked, window, unk = self.asked[self.of[row]], self.windows[row], tokenizer.special.unk
+        text, part = asked.text, slice(window.first, window.last + 1)
+        placed = zip(text.ids[part], text.starts[part], text.ends[part])
+        found = unknown_texts(tokenizer, asked.question.text)[: sum(i == unk for i in asked.ids)]
+        return found + [text.text[start:end] for i, start, end in placed if i == unk]
 
     @property
     def cut(self) -> int:

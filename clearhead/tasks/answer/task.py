@@ -5,14 +5,15 @@ answer. If a window lacks the answer, both positions are <s>.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
 from ...config import TASKS, Config, DecodeConfig
 from ...decode.model_handle import ModelHandle, as_module
-from ...errors import ConfigError
-from ...readers.questions import Paragraph, QuestionCorpus
+from ...errors import ConfigError, DataError
+from ...readers.questions import Paragraph, Question, QuestionCorpus
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
 from ..base import EvaluationResult, Task, Units, rotary_positions, search_settings_but
@@ -21,10 +22,12 @@ from .examples import Batch, HeldOutQuestions, Windows
 from .passages import Passage, Scored, best_spans, ranked
 from .reading import QuestionForm, Questions
 from .scores import AnsweringScores
-from .windows import QuestionEncoder, Window, WindowCutter, read_paragraph
+from .windows import NO_ANSWER, QuestionEncoder, Window, WindowCutter, read_paragraph
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+    from ...inspection.views.explanation import Explanation
 
 _TWO_TYPES = 2  # token types: question and text, without a third for what they share
 _LEAST = 16  # minimum tokens of a window
@@ -173,6 +176,54 @@ class Answering(Task):
                     own += [(score, window.span(*place)) for score, place in found]
         may_lack, count = self.config.data.unanswerable, search.n_best
         return [ranked(it.text, own, count, may_lack=may_lack) for it, own in zip(held_out.asked, spans)], total
+
+    def explain(self, model: Any, text: str, decode: DecodeConfig, context: str = "") -> "Explanation":
+        """Answer one question and record every step, in the window of the context with the answer.
+
+        Raises:
+            ConfigError: there's no context.
+            DataError: the question is blank.
+        """
+        from ...inspection.explaining import explain
+        from ...inspection.record.forward_pass import Pass
+
+        if not context:
+            raise self._needs_more()
+        if not text.strip():
+            raise DataError("the question is blank", expected="a question to explain", name="question", value=text)
+        window, answer = self._best_window(model, text, context, decode)
+        batch, source = self.batch(window.examples, np.arange(1)), self.tokenizers.source
+        inputs = [it for it in (batch.tokens, batch.types) if it is not None]
+        forward = Pass(model=model, inputs=inputs, pieces=self.tokenizers.pieces, at=batch.of_text,
+                       hidden=self.special.unk)  # fmt: skip
+        trace, span = forward.recorded(), NO_ANSWER
+        if answer.text:
+            of_text = on_device(window.visible([0]), self.config.train.device)
+            [[(_, span), *_]] = best_spans(trace["head"].output, of_text, 1)
+        return explain(
+            replace(forward, targets=span, said=[answer.text or "no answer"]),
+            self.tokenizers,
+            self.config,
+            text,
+            answer.text,
+            {"score": answer.score},
+            trace=trace,
+            unknown=window.unknown(0, source),
+            span=span if answer.text else None,
+        )
+
+    def _best_window(
+        self, model: Any, question: str, context: str, search: DecodeConfig
+    ) -> tuple[HeldOutQuestions, Passage]:
+        """Return the window that the answer to a question comes from, as data of its own, and the answer."""
+        from ...inspection.record.uncompiled import uncompiled
+
+        held_out = self.over([Paragraph(context, (Question("", question, ()),))])
+        windows = [HeldOutQuestions(held_out.asked, [window], [0], []) for window in held_out.windows]
+        with uncompiled(model):  # so that the recorded pass gives the same answer
+            [[answer, *_]], _ = self.read(model, held_out, search)
+            best = max(windows, key=lambda it: self.read(model, it, search)[0][0][0].score)
+        return best, answer
 
     def evaluate(
         self, model: "ModelHandle | nn.Module", held_out: HeldOutQuestions, decode: DecodeConfig

@@ -18,7 +18,7 @@ from ...scoring.resampling import FloatArray
 from ...scoring.significance import Comparison, compare_means
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
-from ..base import EvaluationResult, Task, Units, rotary_positions, search_settings_but
+from ..base import EvaluationResult, Task, Units, check_filled, rotary_positions, search_settings_but
 from ..transfer import on_device, tokens_on_device
 from .examples import HeldOutTexts, LabelledEncoder, LabelledTexts
 from .reading import label_settings
@@ -164,10 +164,34 @@ class Classification(Task):
         return [self.labels[number] for number in log_p.argmax(1)]
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
-        """Label one text and record every step."""
-        from .views import explain_label
+        """Label one text and record every step. A long text or recording is truncated.
 
-        return explain_label(self, model, text, decode)
+        Raises:
+            DataError: the text is blank, or the file can't be read.
+        """
+        import torch
+
+        from ...inspection.explaining import explain
+        from ...inspection.record.forward_pass import Pass
+        from ...inspection.record.uncompiled import uncompiled
+        from ...inspection.views.contrast import Labels
+
+        check_filled(text)
+        [encoded], _ = self.encoder.tokens([text])
+        sources = self.ragged([encoded])
+        with uncompiled(model):  # so that the recorded pass gives the same label
+            p = self.log_probabilities(model, sources, decode.batch_tokens)[0]
+        best, inputs = int(p.argmax()), self.inputs(sources, np.arange(1))
+        label, hidden = self.labels[best], self.special.unk
+
+        def again() -> tuple[str, float]:
+            found = model(inputs)[0].softmax(-1)
+            return self.labels[int(found.argmax())], float(found.max())
+
+        forward = Pass(model=model, inputs=(inputs,), pieces=self.tokenizers.pieces, targets=(best,), said=(label,),
+                       hidden=hidden, answer=again)  # fmt: skip
+        values = {"probability": float(torch.tensor(p[best]).exp())}
+        return explain(forward, self.tokenizers, self.config, text, label, values, choice=Labels(self.labels, label))
 
     def evaluate(
         self, model: "ModelHandle | nn.Module", held_out: HeldOutTexts, decode: DecodeConfig

@@ -1,5 +1,7 @@
 """Embeddings of sources: the pooled output of an encoder."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -8,23 +10,32 @@ from torch import Tensor
 from ...data.batches import Batches
 from ...model.heads import pool
 from ...model.transformer import Encoder, evaluation
-from .sources import Sources
+from ...tokenization.ragged import IntArray
 
 
-def embed(encoder: Encoder, sources: Sources, *, together: int, pooling: str, normalize: bool) -> NDArray[np.float32]:
+def embed(
+    encoder: Encoder,
+    inputs: Callable[[IntArray], Tensor],
+    sizes: IntArray,
+    *,
+    together: int,
+    pooling: str,
+    normalize: bool,
+) -> NDArray[np.float32]:
     """Embed sources in batches of similar length, and return the vectors in the original order. (N, D)
 
     Args:
         encoder: the encoder.
-        sources: what it reads.
+        inputs: function that returns the encoder's input for the sources in these rows.
+        sizes: the positions of each source in the encoder, (N,).
         together: maximum number of positions in a batch.
         pooling: "mean" of all positions but padding, or the "first" one.
         normalize: scale each vector to length 1.
     """
-    found = np.zeros((len(sources.sizes), encoder.d_model), np.float32)
+    found = np.zeros((len(sizes), encoder.d_model), np.float32)
     with evaluation(encoder), torch.inference_mode():
-        for rows in Batches(sources.sizes, np.zeros_like(sources.sizes), together).epoch(0):
-            vectors = embed_batch(encoder, sources.inputs(rows), pooling, normalize=normalize)
+        for rows in Batches(sizes, np.zeros_like(sizes), together).epoch(0):
+            vectors = embed_batch(encoder, inputs(rows), pooling, normalize=normalize)
             found[rows] = vectors.float().cpu().numpy()
     return found
 

@@ -1,7 +1,6 @@
 """What an encoder reads of texts, images or recordings, for every task whose model has an encoder."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,19 +17,6 @@ from ..transcribe.task import Transcription
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-
-@dataclass(frozen=True)
-class Sources:
-    """Encoded sources.
-
-    Args:
-        inputs: function that returns the encoder's input for the sources in these rows.
-        sizes: the positions of each source in the encoder, (N,).
-    """
-
-    inputs: "Callable[[IntArray], Tensor]"
-    sizes: IntArray
 
 
 def embed_sources(
@@ -53,29 +39,34 @@ def embed_sources(
     from ...model.transformer import Encoder
     from .pooling import embed
 
-    read = _sources_of(task, sources)
+    inputs, sizes = _read_by(task, sources)
     encoder = stacks(as_module(model))["encoder"]
     assert isinstance(encoder, Encoder)
     return embed(
         encoder,
-        read,
+        inputs,
+        sizes,
         together=config.decode.batch_tokens,
         pooling=config.model.pooling,
         normalize=config.model.normalize,
     )
 
 
-def _sources_of(task: Task, sources: Sequence[Any]) -> Sources:
-    """Encode sources as the task does. Long ones are truncated."""
+def _read_by(task: Task, sources: Sequence[Any]) -> "tuple[Callable[[IntArray], Tensor], IntArray]":
+    """Encode sources as the task does. Long ones are truncated.
+
+    Returns:
+        A function that returns the encoder's input for the sources in some rows, and the positions of each source.
+    """
     if isinstance(task, Classification):
         ragged = task.ragged(task.encoder.tokens(sources)[0])
-        return Sources(lambda rows: task.inputs(ragged, rows), task.sizes(ragged))
+        return lambda rows: task.inputs(ragged, rows), task.sizes(ragged)
     if isinstance(task, Transcription):
         samples, _ = task.sources(sources)
         ragged, sizes = Ragged.joined(samples, task.loader.dtype), np.array([task.size(it) for it in samples], np.int64)
-        return Sources(lambda rows: _tensor(task, task.padded(ragged, rows)), sizes)
+        return lambda rows: _tensor(task, task.padded(ragged, rows)), sizes
     ragged = Ragged(text_ids(task, sources)[0])
-    return Sources(lambda rows: _tensor(task, ragged.padded(rows, task.special.pad)), ragged.lengths)
+    return lambda rows: _tensor(task, ragged.padded(rows, task.special.pad)), ragged.lengths
 
 
 def text_ids(task: Task, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:

@@ -12,7 +12,7 @@ from ...data.forms import TextForm
 from ...data.running_text import Running
 from ...errors import ConfigError
 from ...tokenization.ragged import IntArray, Ragged
-from ..base import EvaluationResult, Task, Units, search_settings_but
+from ..base import EvaluationResult, Task, Units, check_filled, search_settings_but
 from ..denoise.examples import PieceEncoder
 from ..examples import Examples, HeldOut
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ...inspection.views.explanation import Explanation
+
+_SHOWN = 6  # numbers of the embedding to show
 
 
 class Embedding(Task):
@@ -89,10 +91,27 @@ class Embedding(Task):
         return {}
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
-        """Embed one text and record every step."""
-        from .views import explain_embedding
+        """Embed one text and record every step. A long text is truncated.
 
-        return explain_embedding(self, model, text)
+        Raises:
+            DataError: the text is blank.
+        """
+        import torch
+
+        from ...inspection.explaining import explain
+        from ...inspection.record.forward_pass import Pass
+        from .pooling import embed_batch
+        from .sources import text_ids
+
+        check_filled(text)
+        [ids], settings = text_ids(self, [text])[0], self.config.model
+        inputs = torch.tensor([ids], device=self.config.train.device)
+        forward = Pass(model=model, inputs=(inputs,), pieces=self.tokenizers.pieces)
+        with forward.recording() as trace:
+            vector = embed_batch(model, inputs, settings.pooling, normalize=settings.normalize)[0]
+        shown = ", ".join(f"{value:.4f}" for value in vector[:_SHOWN].tolist())
+        answer, values = f"[{shown}{', …' * (len(vector) > _SHOWN)}]", {"length": float(vector.norm())}
+        return explain(forward, self.tokenizers, self.config, text, answer, values, trace=trace)
 
     @classmethod
     def main_score(cls) -> str:

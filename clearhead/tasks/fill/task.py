@@ -1,5 +1,6 @@
 """Masked language modelling: predict masked tokens of running text (BERT, Devlin et al. 2019)."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from ...data.running_text import Running
 from ...decode.model_handle import ModelHandle, as_module
 from ...errors import DataError
 from ...readers.lines import shown
+from ...tokenization.offsets import unknown_texts
 from ...tokenization.ragged import Ragged
 from ...tokenization.tokenizer import NEVER
 from ..base import Units, rotary_positions, search_settings_but
@@ -161,7 +163,31 @@ class Filling(MaskedTokens):
         return [it.filled for it in self.fillings(model, texts, decode)]
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
-        """Fill the masks of one text and record every step."""
-        from .views import explain_filling
+        """Fill the masks of one text and record every step.
 
-        return explain_filling(self, model, text, decode)
+        Raises:
+            DataError: the text has no mask, or is too long.
+        """
+        import torch
+
+        from ...inspection.explaining import explain
+        from ...inspection.record.forward_pass import Pass
+        from ...inspection.record.uncompiled import uncompiled
+        from ...inspection.views.contrast import Masks
+
+        source, (ids, masks) = self.tokenizers.source, self.read(text)
+        with uncompiled(model):  # so that the recorded pass gives the same answer
+            [found] = self.fillings(model, [text], decode)
+        inputs, best = torch.tensor([ids], device=self.config.train.device), [it[0] for it in found.masks]
+        at, names = torch.zeros_like(inputs, dtype=torch.bool), source.pieces(ids)
+        at[0, masks] = True
+        for place in masks:
+            names[place] = source.mask_name
+        said = [it.token for it in best]
+        targets = [source.token_id(it) for it in said]
+        forward = Pass(model=model, inputs=(inputs,), pieces={"encoder": lambda _: names}, targets=targets, said=said,
+                       at=at, hidden=self.special.unk)  # fmt: skip
+        values = {"probability": math.prod(it.probability for it in best)}
+        unknown = [it for part in text.split(source.mask_name) for it in unknown_texts(source, part)]
+        answer, choice = found.filled, Masks(source, said[0])
+        return explain(forward, self.tokenizers, self.config, text, answer, values, choice=choice, unknown=unknown)

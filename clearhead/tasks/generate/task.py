@@ -10,14 +10,18 @@ import numpy as np
 from ...config import TASKS, Config, DecodeConfig
 from ...data.forms import TextForm
 from ...data.running_text import Running
+from ...decode.beams import Hypothesis
 from ...decode.continuation import TextGenerator
 from ...decode.engine import WindowedEngine
 from ...decode.model_handle import ModelHandle, as_handle, as_module
-from ...decode.registry import open_engine
+from ...decode.registry import IN_MEMORY, open_engine
+from ...decode.session import Session
 from ...decode.stopping import StoppingCriteria
 from ...errors import ConfigError, DataError
 from ...scoring.resampling import FloatArray
 from ...scoring.significance import Comparison
+from ...tokenization.detokenize import StreamingDetokenizer
+from ...tokenization.offsets import unknown_texts
 from ...tokenization.ragged import IntArray, Ragged
 from ..base import EvaluationResult, Task, Units, rotary_positions
 from ..transfer import tokens_on_device
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from ...model.transformer import Decoder
 
 _SCORED = 4096  # tokens in a batch without gradients
+_CONTINUATION = 20  # tokens to explain, unless decode.max_len is set
 
 
 class Generation(Task):
@@ -192,10 +197,72 @@ class Generation(Task):
         return [text + best.text for text, (best, *_) in zip(texts, found)]
 
     def explain(self, model: Any, text: str, decode: DecodeConfig, prefix: Sequence[int] = ()) -> "Explanation":
-        """Continue one text and record every step. The continuation starts with the tokens of `prefix`."""
-        from .views import explain_continuation
+        """Continue one text and record every step. The continuation starts with the tokens of `prefix`.
 
-        return explain_continuation(self, model, text, decode, prefix)
+        Raises:
+            DataError: the text and its continuation exceed `model.max_len`, or the text has characters that aren't in
+                the vocabulary.
+        """
+        import torch
+
+        from ...inspection.explaining import explain
+        from ...inspection.record.forward_pass import Pass
+        from ...inspection.views.contrast import Words
+        from ...inspection.views.search_tree import SearchTree
+
+        target, search = self.tokenizers.target, replace(decode, engine=IN_MEMORY)  # recording watches torch modules
+        read = self.generator(model, search).prompt(text)
+        prompt = read or [self.special.bos]
+        search, session = self._one_window(model, search, len(prompt))
+        tree = SearchTree.of(session, target.pieces)
+        with tree.watching(model):
+            [hypotheses] = session.answers([read], tree.observe, prefix)
+
+        def whole(best: Hypothesis) -> str:
+            return text + StreamingDetokenizer(target, prompt).add(best.ids)
+
+        def again() -> tuple[str, float]:
+            [[first, *_]] = session.answers([read], prefix=prefix)
+            return whole(first), first.score
+
+        best, begins = hypotheses[0], len(prompt) - 1
+        said = [*prompt[1:], *best.ids, *best.last(self.special.eos)]
+        inputs, new = [*prompt, *best.ids][: len(said)], said[begins:]
+        tokens = torch.tensor([inputs], device=self.config.train.device)
+        forward = Pass(model=model, inputs=(tokens,), pieces=self.tokenizers.pieces, targets=new,
+                       said=target.pieces(new), hidden=self.special.unk, answer=again)  # fmt: skip
+        return explain(
+            forward,
+            self.tokenizers,
+            replace(self.config, decode=search),
+            text,
+            whole(best),
+            {"score": best.score, "log_probability": best.log_probability},
+            choice=Words.of_tokens(said, target, begins),
+            search=None if session.diverse else tree.finish(hypotheses, target.decode),
+            prefix=prefix,
+            forced=range(min(len(prefix), len(new))),
+            unknown=unknown_texts(target, text),
+        )
+
+    def _one_window(self, model: Any, search: DecodeConfig, size: int) -> tuple[DecodeConfig, Session]:
+        """Return a session that continues a prompt of some size within one window, and its settings.
+
+        Raises:
+            DataError: the prompt and its continuation exceed the window.
+        """
+        block = self.config.model.max_len
+        if search.max_len is None:
+            search = replace(search, max_len=max(min(_CONTINUATION, block - size), search.min_len, 1))
+        session = self.generator(model, search).session
+        if size + session.limit > block:
+            raise DataError(
+                f"the text has {size:,} tokens; with {session.limit:,} more, that exceeds model.max_len={block}",
+                fix="give a shorter text, or lower decode.max_len",
+                name="text",
+                value=size,
+            )
+        return search, session
 
     def check_search(self, model: "nn.Module") -> None:
         """Raise an error if a token to suppress isn't in the vocabulary."""

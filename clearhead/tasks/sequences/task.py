@@ -13,12 +13,13 @@ from ...decode.registry import IN_MEMORY, open_engine
 from ...decode.session import Session
 from ...errors import DataError
 from ...readers.lines import one_line, shown
+from ...readers.media.media_in_memory import source_name
 from ...readers.pairs import Pairs, references
 from ...readers.skipped import Skipped
 from ...scoring.translation_scores import TokenCounts
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.subword_dropout import SubwordDropout
-from ..base import EvaluationResult, Task
+from ..base import EvaluationResult, Task, check_filled
 from ..examples import Examples, HeldOut
 from ..transfer import on_device, tokens_on_device
 from .examples import Batch
@@ -268,10 +269,62 @@ class Sequences(Task):
     def explain(
         self, model: "EncoderDecoder", text: str, decode: DecodeConfig, prefix: Sequence[int] = ()
     ) -> "Explanation":
-        """Answer one text and record every step. The answer starts with the tokens of `prefix`."""
-        from .views import explain_sequence
+        """Answer one text or recording and record every step. The answer starts with the tokens of `prefix`.
 
-        return explain_sequence(self, model, text, decode, prefix)
+        Raises:
+            DataError: the source is blank, longer than the model can read, or a file that can't be read.
+        """
+        import torch
+
+        from ...inspection.explaining import explain
+        from ...inspection.record.forward_pass import Pass
+        from ...inspection.views.contrast import Words
+        from ...inspection.views.search_tree import SearchTree
+
+        ids, target, device = self._readable(text), self.tokenizers.target, self.config.train.device
+        session = self.session(model, replace(decode, engine=IN_MEMORY))  # recording watches torch modules
+        tree = SearchTree.of(session, target.pieces)
+        with tree.watching(model):
+            [hypotheses] = session.answers([ids], tree.observe, prefix)
+
+        def again() -> tuple[str, float]:
+            [[first, *_]] = session.answers([ids], prefix=prefix)
+            return self.text(first.ids), first.score
+
+        best, longest = hypotheses[0], session.request(ids, prefix).max_len
+        said = [*best.ids, *best.last(self.special.eos)]
+        inputs = torch.tensor([[self.special.start, *best.ids][: len(said)]], device=device)
+        read, answer = self.encoder_input(ids).to(device), self.text(best.ids)
+        forward = Pass(model=model, inputs=(read, inputs), pieces=self.tokenizers.pieces, targets=said,
+                       said=target.pieces(said), hidden=self.special.unk, answer=again)  # fmt: skip
+        return explain(
+            forward,
+            self.tokenizers,
+            replace(self.config, decode=decode),
+            text,
+            answer,
+            {"score": best.score, "log_probability": best.log_probability},
+            choice=Words.of_text(answer, best.ids, said, target),
+            search=None if session.diverse else tree.finish(hypotheses, self.text),
+            prefix=prefix,
+            forced=[n for n in range(len(said)) if n < len(prefix) or n == longest],
+        )
+
+    def _readable(self, source: Any) -> Sequence[int]:
+        """Return an encoded source. Raise a DataError if it's blank, or longer than the model can read."""
+        check_filled(source)
+        [ids], [cut] = self.sources([source])
+        what, unit = (
+            ("the text", "tokens") if "text" in self.modalities else (source_name(source), "positions of 40 ms")
+        )
+        if cut:
+            raise DataError(
+                f"{what} has {self.size(ids) + cut:,} {unit}, more than the model can read",
+                expected=f"at most {self.max_source_len:,} {unit}",
+                name="text",
+                value=self.size(ids) + cut,
+            )
+        return ids
 
     def check_search(self, model: "nn.Module") -> None:
         """Raise an error if the decoding settings don't fit the model and its vocabulary."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from ...config import TASKS, Config, DecodeConfig, chosen
-from ...config.front_geometry import audio_positions
+from ...config.front_geometry import audio_positions, position_seconds
 from ...data.media_encoding import AudioLoader, MediaEncoder
 from ...data.media_forms import TRANSCRIPTS, MediaForm
 from ...decode.audio_session import AudioSession
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
+    from ...inspection.media.timings import Timing
     from ...model.transformer import EncoderDecoder
 
 
@@ -178,6 +179,30 @@ class Transcription(Sequences):
         """Return the samples of some recordings, and how many positions of each were cut."""
         found = [self.loader(it) for it in texts]
         return [samples for samples, _ in found], [cut for _, cut in found]
+
+    def timings(self, model: Any, recording: Any, pieces: Sequence[str]) -> "tuple[Timing, ...]":
+        """Return when each token of a transcript was said, by the model's cross-attention.
+
+        Raises:
+            ModelError: a custom attention module doesn't report its weights.
+        """
+        import torch
+
+        from ...inspection.media.timings import timings
+        from ...inspection.record.recorder import record
+        from ...inspection.views.alignment import alignment_layer
+        from ...model.transformer import evaluation
+
+        if not pieces:
+            return ()
+        [samples], _ = self.sources([recording])
+        target, device, rate = self.tokenizers.target, self.config.train.device, chosen(self.config.model.sample_rate)
+        inputs = torch.tensor([[self.special.start, *map(target.token_id, pieces)]], device=device)
+        with evaluation(model), torch.inference_mode(), record(model.decoder, limit=None) as trace:
+            model(self.encoder_input(samples).to(device), inputs)
+        layer = alignment_layer(len(model.decoder.blocks))
+        weights = trace[f"decoder.{layer}.cross"].weights.values[0].double().mean(0)
+        return timings(weights.numpy(force=True), pieces, position_seconds(rate), len(samples) / rate)
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
         """Score transcripts by their errors, all together and one by one."""

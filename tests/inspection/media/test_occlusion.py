@@ -10,7 +10,7 @@ from clearhead.config import ModelConfig
 from clearhead.errors import ConfigError
 from clearhead.inspection.media.media_input import front_of, media_input
 from clearhead.inspection.media.occlusion import hiding, occluded_falls, rank_correlation
-from clearhead.inspection.record.recorder import record
+from clearhead.inspection.record.forward_pass import Pass
 from clearhead.model.fronts.frames import Frames
 from clearhead.model.transformer import EncoderModel, build
 
@@ -54,10 +54,8 @@ def test_hiding_the_planted_patch_costs_most(model: EncoderModel) -> None:
     images, kinds, places = planted(20, 1)
     assert (model(images).argmax(-1) == kinds).all()
     for image, place in zip(images[kinds == 1], places[kinds == 1].tolist()):
-        with record(model) as trace:
-            model(image[None])
-        groups = media_input(model, trace).groups
-        falls = occluded_falls(model, trace, [1], groups)
+        forward = Pass(model=model, inputs=(image[None],), pieces={}, targets=[1])
+        falls = occluded_falls(forward, media_input(forward).groups)
         assert falls.shape == (1, ACROSS**2)
         assert int(falls.argmax()) == place
 

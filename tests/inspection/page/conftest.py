@@ -16,7 +16,6 @@ from clearhead.inspection.page.page_data import page_data
 from clearhead.inspection.record.switches import without
 from clearhead.inspection.views.explanation import Explanation
 from clearhead.model.transformer import build
-from clearhead.tasks.answer.views import explain_answer
 from clearhead.tasks.registry import task_named, task_of
 from clearhead.tokenization.source_and_target import train_tokenizers
 
@@ -85,7 +84,7 @@ def explained(
     found = task_of(config)(tokenizers, config)
     with without(model, *off):
         if verb == "answer":
-            return explain_answer(found, model, *source, config.decode), config
+            return found.explain(model, source[0], config.decode, source[1]), config
         return found.explain(model, source, config.decode, *([prefix] if prefix else [])), config
 
 

@@ -236,7 +236,7 @@ class Labelled(Truth):
     def __init__(self, walk: Walk, explanation: Explanation) -> None:
         super().__init__(walk, explanation)
         self.order = self.p.argsort(descending=True).tolist()
-        self.names, self.count = [explanation.labels[i] for i in self.order], len(explanation.labels)
+        self.names, self.count = [explanation.choice.labels[i] for i in self.order], len(explanation.choice.labels)
         if self.falls is not None:
             self.falls = self.falls[:, :1]  # those of the label that the model gave
 
@@ -265,7 +265,7 @@ class Filled(Truth):
     """A model that fills masks."""
 
     def __init__(self, walk: Walk, explanation: Explanation) -> None:
-        self.at = torch.tensor([[it == explanation.mask_name for it in explanation.tokens["encoder"]]])
+        self.at = torch.tensor([[it == explanation.choice.tokenizer.mask_name for it in explanation.tokens["encoder"]]])
         super().__init__(walk, explanation)
         self.seen = ["[MASK]" if masked else name for name, masked in zip(self.seen, self.at[0].tolist())]
         self.count, self.names = (

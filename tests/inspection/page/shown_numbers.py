@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from clearhead.inspection.views.contrast import Labels
 from clearhead.inspection.views.explanation import Explanation
 from clearhead.inspection.views.part_table import part_rows
 
@@ -28,13 +29,17 @@ def texts(tab: Any, selector: str) -> list[str]:
 def probabilities(explanation: Explanation, data: dict[str, Any]) -> Any:
     """The probability of each part of the answer, from the trace."""
     trace, begins = explanation.trace, data["tokens"]["begins"]
-    if explanation.labels:
+    if isinstance(explanation.choice, Labels):
         return trace["head"].output[0].softmax(-1).sort(descending=True).values
     if explanation.said:
         said = torch.tensor(explanation.said)[begins:, None]
         return trace["decoder"].output[0].softmax(-1)[begins:].gather(-1, said)[:, 0]
     if "filled" in data:
-        return trace["head.projection"].output.softmax(-1).gather(-1, torch.tensor(explanation.filled)[:, None])[:, 0]
+        return (
+            trace["head.projection"]
+            .output.softmax(-1)
+            .gather(-1, torch.tensor(explanation.forward.targets)[:, None])[:, 0]
+        )
     return explanation.words.whole.exp() if data["task"] == "answer" else torch.zeros(0)
 
 
@@ -88,10 +93,10 @@ def check_layers(tab: Any, explanation: Explanation, data: dict[str, Any]) -> No
         chosen = int(tab.locator(".answer [aria-pressed=true]").get_attribute("data-i"))
         if explanation.said:
             logit = trace["decoder.projection"].output[0, begins + chosen, explanation.said[begins + chosen]]
-        elif explanation.labels:
+        elif isinstance(explanation.choice, Labels):
             logit = trace["head"].output[0, data["labels"][chosen][2]]
         else:
-            logit = trace["head.projection"].output[0, explanation.filled[0]]
+            logit = trace["head.projection"].output[0, explanation.forward.targets[0]]
         parts = [float(it[1]) for it in rows(tab, "All parts as a table", "#layers")]
         assert sum(parts) == pytest.approx(float(logit), abs=2e-3)
 

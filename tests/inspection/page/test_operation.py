@@ -85,7 +85,7 @@ def test_with_reduced_motion_nothing_moves(pages: Any, tab: Any) -> None:
 
 def test_an_empty_answer_an_unknown_word_and_a_cut_answer_are_named(pages: Any, tab: Any, tmp_path: Path) -> None:
     _, explanation, data = pages("translate")
-    words = [it for it in explanation.pieces(range(data["vocabulary"])) if not it.startswith("<")]
+    words = [it for it in explanation.choice.pieces(range(data["vocabulary"])) if not it.startswith("<")]
     _, data = page_of(*explained("translate", "She zzz.", **{"decode.suppress": tuple(words)}))
     assert data["text"] == ""
     opened(tab, written(tmp_path / "empty.html", data))

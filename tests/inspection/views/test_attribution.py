@@ -4,14 +4,16 @@ from torch import Tensor, nn
 
 from clearhead.config import ModelConfig
 from clearhead.errors import ConfigError, ModelError
+from clearhead.inspection.record.forward_pass import Pass
 from clearhead.inspection.record.recorder import record
 from clearhead.inspection.record.switches import without
 from clearhead.inspection.views.attribution import Attribution, Contribution, attribute
-from clearhead.inspection.views.contrast import Words, label_contrast
+from clearhead.inspection.views.contrast import Labels, Words
 from clearhead.inspection.views.lens import lens, lens_logits
 from clearhead.model.transformer import build
 
 TOKENS = torch.tensor([[4, 5, 6, 7]])
+NAMES = dict.fromkeys(("encoder", "decoder"), lambda ids: [str(i) for i in ids])
 MORE = [
     {"embedding_norm": True, "d_head": 6},
     {"pre_norm": True, "attention_scale": 1.0},
@@ -94,19 +96,19 @@ def test_of_a_label_it_is_its_score(pooling: str, pre_norm: bool, n_token_types:
     padded = torch.tensor([[4, 5, 6, 0]])
     with record(net) as trace:
         scores = net(padded)[0].detach()
-    labels = ("bad", "fair", "good")
+    labels, forward = Labels(("bad", "fair", "good"), "fair"), Pass(model=net, inputs=(padded,), pieces=NAMES)
     for other in (None, "bad"):
-        found = label_contrast(net.head, trace, padded[0] != 0, labels, "good", other).attribute(net.encoder, trace)
+        found = labels.contrast(forward, trace, "good", other).attribute(net.encoder, trace)
         expected = float(scores[2] - (0 if other is None else scores[0]))
         assert found.difference == pytest.approx(expected) and found.error < 1e-4
     assert "it.part" not in found.render() and found.render().count("|") == len(found.contributions)
     with pytest.raises(ConfigError) as caught:
-        label_contrast(net.head, trace, padded[0] != 0, labels, "god", None)
+        labels.contrast(forward, trace, "god", None)
     assert (caught.value.name, caught.value.value, caught.value.fix) == ("why", "god", "did you mean 'good'?")
     assert caught.value.expected == "bad, fair, good"
     for wrong in ("bad", "worse"):
         with pytest.raises(ConfigError) as caught:
-            label_contrast(net.head, trace, padded[0] != 0, labels, "bad", wrong)
+            labels.contrast(forward, trace, "bad", wrong)
         assert (caught.value.name, caught.value.value) == ("not", wrong)
 
 
@@ -114,32 +116,33 @@ def test_a_word_is_asked_for_by_its_first_token() -> None:
     net, said = model(), torch.tensor([[1, 5, 8]])
     with record(net) as trace:
         logits = net(TOKENS, said)[0].detach()
+    forward = Pass(model=net, inputs=(TOKENS, said), pieces=NAMES)
     words = Words(["ab", "c"], [0, 0, 1], [5, 8, 9], lambda ids: [f"t{i}" for i in ids], lambda _text, _place: 7)
-    found = words.contrast(net.decoder, trace, "c", "other")
+    found = words.contrast(forward, trace, "c", "other")
     assert (found.said, found.other) == ("t9", "t7")
     assert found.difference == pytest.approx(float(logits[2, 9] - logits[2, 7]))
-    assert words.contrast(net.decoder, trace, None, None).difference == pytest.approx(float(logits[0, 5]))
+    assert words.contrast(forward, trace, None, None).difference == pytest.approx(float(logits[0, 5]))
     pieces = Words(["▁a", "▁b", "a"], range(3), [5, 8, 9], lambda ids: ["t" for _ in ids], lambda _text, _place: 7)
     for word, place in (("b", 1), ("▁b", 1), ("a", 2), ("▁a", 0)):  # the sign of a space may be left out
-        chosen = pieces.contrast(net.decoder, trace, word, None).difference
+        chosen = pieces.contrast(forward, trace, word, None).difference
         assert chosen == pytest.approx(float(logits[place, pieces.said[place]]))
     marked = Words(
         ["J'ai", "faim…", "c."], range(3), [5, 8, 9], lambda ids: ["t" for _ in ids], lambda _text, _place: 7
     )
     for word, place in (("faim", 1), ("faim…", 1), ("c", 2)):  # and what stands behind it
-        chosen = marked.contrast(net.decoder, trace, word, None).difference
+        chosen = marked.contrast(forward, trace, word, None).difference
         assert chosen == pytest.approx(float(logits[place, marked.said[place]]))
     dots = Words(["..."], [0], [5], lambda ids: ["t" for _ in ids], lambda _text, _place: 7)
     with pytest.raises(ConfigError) as caught:
-        dots.contrast(net.decoder, trace, "", None)
+        dots.contrast(forward, trace, "", None)
     assert (caught.value.name, caught.value.value) == ("why", "")
     with pytest.raises(ConfigError) as caught:
-        words.contrast(net.decoder, trace, "d", None)
+        words.contrast(forward, trace, "d", None)
     assert (caught.value.value, caught.value.expected) == ("d", "ab, c")
     for token in (None, 9):  # the model can't say it; it begins as the word does
         again = Words(["c"], [0], [9], words.pieces, lambda _text, _place, token=token: token)
         with pytest.raises(ConfigError) as caught:
-            again.contrast(net.decoder, trace, "c", "other")
+            again.contrast(forward, trace, "c", "other")
         assert (caught.value.name, caught.value.value) == ("not", "other")
 
 

@@ -5,8 +5,10 @@ from torch import nn
 from clearhead.config import Config
 from clearhead.errors import ConfigError
 from clearhead.inspection.record.calls import WEIGHT_AXES, AttentionCall
+from clearhead.inspection.record.forward_pass import Pass
 from clearhead.inspection.record.labelled import Labelled
 from clearhead.inspection.record.trace import Trace
+from clearhead.inspection.views.contrast import Words
 from clearhead.inspection.views.explanation import Explanation
 
 WORDS = ("a", "b", "c", "d", "e")
@@ -28,11 +30,10 @@ def looking(n_layers: int) -> Explanation:
         tokens={"encoder": (*WORDS, "</s>"), "decoder": ("<s>", "x", "y")},
         outputs=("x", "y", "</s>"),
         source_words=tuple(range(len(WORDS))),
-        target_words=(0, 1),
+        choice=Words(["x", "y"], (0, 1), (4, 5, 2), str, lambda _text, _place: None),
         trace=Trace(calls=calls),
-        model=nn.Identity(),
+        forward=Pass(model=nn.Identity(), inputs=(), pieces={}),
         config=Config(),
-        pieces=lambda ids: [str(i) for i in ids],
     )
 
 

@@ -1,13 +1,12 @@
 """Hidden tokens and integrated gradients do what their formulas say."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import Tensor, nn
 
 from clearhead.config import ModelConfig
-from clearhead.inspection.views.token_attribution import Replay, TokenAttribution
+from clearhead.inspection.record.forward_pass import Pass
+from clearhead.inspection.views.token_attribution import TokenAttribution, attribute_tokens
 from clearhead.model.transformer import build
 
 UNK, S = 3, 5
@@ -26,16 +25,15 @@ def log_p(logits: Tensor) -> Tensor:
     return logits.log_softmax(-1).take_along_dim(SAID[None, :, None], -1)[..., 0]
 
 
-def replay(net: nn.Module, hidden: int | None = UNK) -> Replay:
-    def run(n: int) -> Tensor:
-        return log_p(net(SOURCE.expand(n, -1), TARGET.expand(n, -1)))
-
-    return Replay(net, net.encoder.embedding, list("abcde"), list("xyz"), hidden, run)
+def read(net: nn.Module, hidden: int | None = UNK) -> Pass:
+    names = {"encoder": lambda _ids: list("abcde"), "decoder": lambda _ids: list("xyz")}
+    given = {"inputs": (SOURCE, TARGET), "pieces": names, "targets": SAID.tolist(), "said": list("xyz")}
+    return Pass(model=net, hidden=hidden, **given)
 
 
 def test_hiding_a_token_is_the_same_as_reading_an_unknown_one_in_its_place() -> None:
     net = model()
-    found = replay(net).attribute()
+    found = attribute_tokens(read(net))
     whole = log_p(net(SOURCE, TARGET))[0]
     for place in range(S):
         changed = SOURCE.clone()
@@ -48,7 +46,7 @@ def test_hiding_a_token_is_the_same_as_reading_an_unknown_one_in_its_place() -> 
 @pytest.mark.parametrize("hidden", [UNK, None])
 @pytest.mark.parametrize("tie", ["all", "none"])
 def test_gradients_sum_to_the_difference_of_the_scores(hidden, tie) -> None:
-    found = replay(model(tie=tie, activation="gelu", pre_norm=True), hidden).attribute()
+    found = attribute_tokens(read(model(tie=tie, activation="gelu", pre_norm=True), hidden))
     difference = found.whole - found.nothing
     assert difference.abs().max() > 0.1
     torch.testing.assert_close(found.gradients.sum(0), difference, rtol=0.01, atol=0.01 * difference.abs().max())
@@ -63,8 +61,17 @@ def test_of_a_linear_score_both_methods_give_the_exact_shares() -> None:
             self.weight = torch.randn(S, 4, dtype=torch.float64)
 
     net = Sum()
-    run: Callable[[int], Tensor] = lambda n: (net.front(SOURCE.expand(n, -1)) * net.weight).sum((1, 2))[:, None]  # noqa: E731
-    found = Replay(net, net.front, list("abcde"), ["x"], UNK, run).attribute()
+
+    class Whole(Pass):
+        front, read = net.front, list("abcde")
+
+        def run(self, n: int = 1) -> Tensor:
+            return self.log_probabilities(n)
+
+        def log_probabilities(self, n: int = 1) -> Tensor:
+            return (net.front(SOURCE.expand(n, -1)) * net.weight).sum((1, 2))[:, None]
+
+    found = attribute_tokens(Whole(model=net, inputs=(SOURCE,), pieces={}, said=["x"], hidden=UNK))
     shares = ((net.front(SOURCE)[0] - net.front(torch.tensor(UNK))) * net.weight).sum(1).detach()
     torch.testing.assert_close(found.falls[:, 0], shares)
     torch.testing.assert_close(found.gradients[:, 0], shares)
@@ -73,7 +80,7 @@ def test_of_a_linear_score_both_methods_give_the_exact_shares() -> None:
 def test_the_model_is_left_as_it_was() -> None:
     net = model(dropout=0.5).train()
     before = {name: weight.clone() for name, weight in net.state_dict().items()}
-    replay(net).attribute()
+    attribute_tokens(read(net))
     assert net.training and not net.encoder.embedding._forward_hooks
     assert all(weight.grad is None for weight in net.parameters())
     assert all(before[name].equal(weight) for name, weight in net.state_dict().items())
@@ -100,7 +107,7 @@ def test_a_label_has_a_bar_for_each_token() -> None:
 
 def test_gradients_of_the_whole_answer_are_those_of_its_tokens_together() -> None:
     net = model()
-    found, together = replay(net).attribute(), replay(net).attribute(each=False)
+    found, together = attribute_tokens(read(net)), attribute_tokens(read(net), each=False)
     torch.testing.assert_close(together.gradients, found.gradients.sum(1, keepdim=True), rtol=0.02, atol=0.1)
     torch.testing.assert_close(together.falls, found.falls)
     assert together.error == pytest.approx(

@@ -1,0 +1,84 @@
+"""Record a pass of a model, and collect all that an explanation shows of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..config import Config
+from ..readers.media.media_in_memory import source_name
+from ..tokenization.offsets import unknown_texts
+from ..tokenization.source_and_target import Tokenizers
+from .media.media_explanation import MediaExplanation
+from .media.media_input import is_media
+from .page.document import framed, page_document
+from .page.page_data import page_data
+from .record.forward_pass import Pass
+from .record.trace import Trace
+from .views.contrast import Choice, Words
+from .views.explanation import Explanation
+from .views.flow import dimension_flow
+from .views.search_tree import SearchTree
+
+
+def explain(
+    forward: Pass,
+    tokenizers: Tokenizers,
+    config: Config,
+    source: Any,
+    answer: str,
+    values: Mapping[str, float],
+    *,
+    trace: Trace | None = None,
+    choice: Choice | None = None,
+    search: SearchTree | None = None,
+    prefix: Sequence[int] = (),
+    forced: Sequence[int] = (),
+    unknown: Sequence[str] | None = None,
+    span: tuple[int, int] | None = None,
+) -> Explanation:
+    """Explain what a model said about a source.
+
+    Args:
+        forward: the pass over the source, with the answer.
+        tokenizers: the model's tokenizers.
+        config: the settings of the model and of the search.
+        source: a text, an image or a recording.
+        answer: the answer as text.
+        values: numbers about the answer, such as its score.
+        trace: the record of the pass (default: record it now).
+        choice: what the model chose, and from what.
+        search: the search tree, if there was a search.
+        prefix: the token ids that the answer had to start with.
+        forced: the indices of the answer's tokens that nothing else was allowed for.
+        unknown: the original text of each unknown token that the model read (default: those of the source).
+        span: the first and the last position of an answer that was found in the text.
+    """
+    trace, is_text = trace or forward.recorded(), forward.reads_tokens
+    aligned = is_text and len(forward.names) > 1
+    if unknown is None:
+        unknown = unknown_texts(tokenizers.source, source) if is_text else ()
+    return (MediaExplanation if is_media(forward) else Explanation)(
+        text=source_name(source),
+        answer=answer,
+        values=values,
+        tokens=forward.names,
+        outputs=tuple(choice.pieces(choice.said)) if isinstance(choice, Words) else (),
+        forward=forward,
+        choice=choice,
+        prefix=tuple(prefix),
+        forced=tuple(forced),
+        unknown=tuple(unknown),
+        source_words=(*[-1] * config.model.begins, *tokenizers.source.word_indices(source)) if aligned else (),
+        flow=tuple(dimension_flow(forward.model, forward.inputs[0], forward.inputs[-1])),
+        trace=trace,
+        config=config,
+        search=None if search is None else replace(search, note=trace.note),
+        span=span,
+        draw_page=page_frame,
+    )
+
+
+def page_frame(explanation: Explanation) -> str:
+    """Return the page of an explanation as a frame, for notebooks."""
+    config = explanation.config
+    return framed(page_document(page_data(explanation, config, name=config.data.name or "model")))
