@@ -10,7 +10,7 @@ Names are imported on first use, so `import clearhead` is fast.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from .version import __version__
 
 _MODULES = {
     "App": "api",

@@ -14,13 +14,14 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from .apps.inputs import describe_value
-from .apps.loaded import CONVERTERS, LoadedModel
 from .config import Config, messages
 from .config.values import is_text
 from .errors import ConfigError, ModelError
+from .exchange.ctranslate2.model_cache import CONVERTERS
 from .folder.manifest import RESTORE
 from .folder.model_folder import read_settings
-from .tasks.registry import app_of, task_of
+from .loading.loaded import LoadedModel
+from .tasks.registry import task_of
 
 if TYPE_CHECKING:
     from .apps.answerer import Answerer
@@ -54,7 +55,20 @@ _MODULES = {
     "Result": "answers",
     "Summarizer": "summarizer",
     "Translator": "translator",
+    "Embedder": "embedder",
+    "Filler": "filler",
+    "Transcriber": "transcriber",
 }  # imported on first use, since a model needs one of them
+_APPS = {  # of each task; a custom task has the general App
+    "answer": "Answerer",
+    "classify": "Classifier",
+    "embed": "Embedder",
+    "fill": "Filler",
+    "generate": "LanguageModel",
+    "summarize": "Summarizer",
+    "transcribe": "Transcriber",
+    "translate": "Translator",
+}
 _LONGEST_NAME = 200  # of a file in a model folder, with the folders between them
 _ACCELERATORS = ("nvidia*", "kfd", "dxg")  # device files of CUDA, ROCm and WSL on Linux
 
@@ -207,7 +221,7 @@ def load(
             value=n_labels,
         )
     loaded = LoadedModel(folder, config, tokenizer, stored=stored, converters=CONVERTERS, specials=specials)
-    app: App = app_of(config)(loaded)
+    app: App = __getattr__(_APPS.get(config.train.task or "translate", "App"))(loaded)
     return app
 
 

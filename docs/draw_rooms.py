@@ -19,7 +19,7 @@ GROUND = ("config", "errors")  # everything imports these: their arrows would sa
 def rooms() -> dict[str, Path]:
     """Return the file or folder of each room by its name."""
     found = [path for path in sorted(PACKAGE.iterdir()) if path.suffix == ".py" or (path / "__init__.py").exists()]
-    return {path.stem: path for path in found if not path.name.startswith("__")}
+    return {path.stem: path for path in found if path.stem not in ("__init__", "__main__", "version")}
 
 
 def purpose(path: Path) -> str:

@@ -12,12 +12,12 @@ from ..config import Config, DecodeConfig
 from ..config.values import finite
 from ..decode.registry import choice_for
 from ..errors import ConfigError, DataError, TrainingError
+from ..loading.loaded import LoadedModel, check_stored_engine
 from ..readers.in_memory import as_paths
 from ..readers.skipped import UNREADABLE, Report, Skipped
 from ..tokenization.source_and_target import Tokenizers
 from .answers import Reading
 from .inputs import as_sources, as_text, as_texts, check_type, check_whole, nothing_readable
-from .loaded import LoadedModel, check_stored_engine
 
 if TYPE_CHECKING:
     import numpy as np

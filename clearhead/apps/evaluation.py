@@ -9,8 +9,7 @@ from typing import Any
 
 from ..config import Config, DecodeConfig
 from ..data.corpus import Corpus
-from ..errors import DataError, ModelError
-from ..folder.manifest import parse_json_object, read_bytes
+from ..errors import DataError
 from ..readers.lines import one_line
 from ..readers.lines import shown as text_shown
 from ..readers.pairs import Pairs
@@ -19,15 +18,6 @@ from ..tasks.base import EvaluationResult, Task
 
 _MOST = 100 << 20  # maximum bytes of training files to look for repeated texts in
 _WIDTH = 400  # maximum number of characters to show of a text in a report
-
-
-def evaluated_sources(folder: Path) -> list[str]:
-    """Return source texts of a model's last evaluation, or [] if there's none that can be read."""
-    path = folder / "evaluation.json"
-    try:
-        return [it["source"] for it in parse_json_object(path, read_bytes(path))["examples"] if it["source"].strip()]
-    except (ModelError, LookupError, TypeError, AttributeError):
-        return []
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from typing import Any
 
 from ..errors import ModelError
 from ..folder.manifest import parse_json_object, read_bytes
+from ..loading.loaded import LoadedModel
 from ..scoring import score_labels
-from .loaded import LoadedModel
 
 
 def page(loaded: LoadedModel, name: str) -> str:

@@ -17,10 +17,10 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from .. import __version__
 from ..config import TASKS
 from ..config.messages import say, say_within_a_handler
 from ..errors import ClearheadError, ConfigError, is_out_of_memory, nearest
+from ..version import __version__
 from .parser import UsageError, Verb, parse, parser_of
 
 # Verbs in the order of `clearhead --help`. Each task has a verb of the same name.

@@ -76,8 +76,9 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
 
 def _engine(folder: Path, config: Config) -> dict[str, Any]:
     """Return the decoding engine for this machine, and why it's none of the faster ones."""
-    from ..apps.loaded import CONVERTERS, LoadedModel, check_stored_engine
     from ..decode.registry import choice_for
+    from ..exchange.ctranslate2.model_cache import CONVERTERS
+    from ..loading.loaded import LoadedModel, check_stored_engine
     from ..training.choices.recipe import choose_device
 
     if config.model.topology == "encoder-only":

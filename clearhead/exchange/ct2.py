@@ -10,17 +10,16 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from ..apps.loaded import LoadedModel
 from ..config import ModelConfig
 from ..decode.engines.ct2_support import ACTIVATIONS, SOURCE_END, ct2_obstacle
 from ..decode.model_handle import Weights
 from ..decode.position_tables import position_table
 from ..errors import ConfigError
 from ..folder.atomic import write_folder
+from ..loading.loaded import LoadedModel
 from .ctranslate2.binary import Variables, write_binary
 from .ctranslate2.layer_names import linear_layers, norms, stacks
 from .ctranslate2.storage import stored
-from .targets import tokenizer_files
 
 _KINDS = {"encoder-decoder": ("TransformerSpec", 7), "decoder-only": ("TransformerDecoderSpec", 8)}  # name, revision
 _TIED = ("embedding", "projection")  # matrices that can be one
@@ -37,7 +36,7 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
     Raises:
         ConfigError: CTranslate2 can't express the model.
     """
-    config, texts = loaded.config.model, tokenizer_files(loaded)
+    config, texts = loaded.config.model, loaded.tokenizer_files()
     if obstacle := ct2_obstacle(config):  # a model without texts has no vocabulary
         raise _not_expressible(obstacle)
     vocabularies = [_tokens(text, size) for text, size in zip([*texts.values()] * 2, config.vocabulary_sizes.values())]

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..apps.loaded import LoadedModel
 from ..config import Config
 from ..config.messages import say
 from ..folder.atomic import Content, write_folder
+from ..loading.loaded import LoadedModel
 from .huggingface import CONFIG, folder_files
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from ..folder.atomic import Content
 from ..folder.manifest import write_folder_with_manifest
 from ..folder.model_folder import WEIGHTS, identity, model_files
 from ..folder.weight_table import check_shapes, missing_weights
+from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers
 from .safetensors_files import AGAIN
 from .weight_names import shortened
@@ -93,8 +94,6 @@ def complete(settings: Mapping[str, Any], folder: Path) -> Config:
     Raises:
         ModelError: one of them isn't valid.
     """
-    from ..tasks.registry import task_of
-
     known = {it: value for it, value in settings.items() if it in ("train.task", "data.modality")}
     task = task_of(Config().assign(known, "model"))
     longest = min(settings.get("model.max_len", _MOST_TOKENS), _MOST_TOKENS)

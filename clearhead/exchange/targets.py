@@ -6,11 +6,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..apps.loaded import LoadedModel
 from ..errors import ConfigError, TrainingError, suggestion
 from ..folder.atomic import writing
 from ..folder.contents import visible
-from ..folder.model_folder import TOKENIZER
+from ..loading.loaded import LoadedModel
 
 # The function that writes a model to a new folder or, for a page, to a new file: f(loaded, out, *, precision).
 TARGETS: Mapping[str, str] = MappingProxyType(
@@ -31,7 +30,6 @@ PRECISIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 _ALIASES = {"hf": "huggingface"}
 _FILES = ("page",)  # targets that are one file
-TARGET_TOKENIZER = "target_tokenizer.json"
 
 
 def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp32") -> None:
@@ -64,15 +62,6 @@ def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp3
     write: Any = getattr(importlib.import_module(module), function)
     with writing(out.parent if is_file else out, again="run the command again"):
         write(loaded, out, precision=precision)
-
-
-def tokenizer_files(loaded: LoadedModel) -> dict[str, str]:
-    """Return the content of the tokenizer files, by name: the source's first, and the target's if it has its own."""
-    if not loaded.config.model.vocabulary_sizes:
-        return {}
-    source, target = loaded.tokenizers.source, loaded.tokenizers.target
-    files = {TOKENIZER: source.to_json()}
-    return files if loaded.tokenizers.joint else files | {TARGET_TOKENIZER: target.to_json()}
 
 
 def check_new(out: Path) -> None:

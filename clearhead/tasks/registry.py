@@ -1,4 +1,4 @@
-"""Registry of tasks, by name. Tasks and apps are imported when needed, and importing a task doesn't import torch.
+"""Registry of tasks, by name. Tasks are imported when needed, and importing a task doesn't import torch.
 
 A custom task needs no entry: set `train.task = "package.module:Class"`.
 """
@@ -17,30 +17,27 @@ from .base import Task
 
 @dataclass(frozen=True)
 class Entry:
-    """The classes of a task and its app, as `module:Class`; `others` has the task's class for images or audio."""
+    """The class of a task, as `module:Class`; `others` has its class for images or audio."""
 
     task: str
-    app: str
     others: Mapping[str, str] = field(default_factory=dict)
 
 
-GENERIC_APP = "clearhead.apps.app:App"
 TASKS = {
-    "translate": Entry("clearhead.tasks.translate.task:Translation", "clearhead.apps.translator:Translator"),
-    "generate": Entry("clearhead.tasks.generate.task:Generation", "clearhead.apps.language_model:LanguageModel"),
+    "translate": Entry("clearhead.tasks.translate.task:Translation"),
+    "generate": Entry("clearhead.tasks.generate.task:Generation"),
     "classify": Entry(
         "clearhead.tasks.classify.task:Classification",
-        "clearhead.apps.classifier:Classifier",
         {
             "image": "clearhead.tasks.classify.media:ImageClassification",
             "audio": "clearhead.tasks.classify.media:AudioClassification",
         },
     ),
-    "answer": Entry("clearhead.tasks.answer.task:Answering", "clearhead.apps.answerer:Answerer"),
-    "summarize": Entry("clearhead.tasks.summarize.task:Summarization", "clearhead.apps.summarizer:Summarizer"),
-    "transcribe": Entry("clearhead.tasks.transcribe.task:Transcription", "clearhead.apps.transcriber:Transcriber"),
-    "fill": Entry("clearhead.tasks.fill.task:Filling", "clearhead.apps.filler:Filler"),
-    "embed": Entry("clearhead.tasks.embed.task:Embedding", "clearhead.apps.embedder:Embedder"),
+    "answer": Entry("clearhead.tasks.answer.task:Answering"),
+    "summarize": Entry("clearhead.tasks.summarize.task:Summarization"),
+    "transcribe": Entry("clearhead.tasks.transcribe.task:Transcription"),
+    "fill": Entry("clearhead.tasks.fill.task:Filling"),
+    "embed": Entry("clearhead.tasks.embed.task:Embedding"),
 }
 
 
@@ -80,12 +77,6 @@ def task_named(name: str) -> type[Task]:
     if is_custom(name):
         return import_class("train.task", name, Task)  # type: ignore[type-abstract]
     raise unknown_task(name, TASKS)
-
-
-def app_of(config: Config) -> Any:
-    """Return the class of the app that uses a model with this configuration: the task's own, or the generic one."""
-    entry = TASKS.get(config.train.task or "translate")
-    return _imported(entry.app if entry else GENERIC_APP)
 
 
 def _imported(path: str) -> Any:

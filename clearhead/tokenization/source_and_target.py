@@ -4,11 +4,15 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from ..config import DataConfig, ModelConfig, SpecialTokens
 from ..errors import ModelError
-from .tokenizer import Tokenizer, bad_file
+from .backend import as_exceptions, open_backend, patterns
+from .foreign import ForeignTokenizer
+from .learning import SPECIALS
+from .normalise import PATTERNS
+from .tokenizer import KINDS, NEVER, Tokenizer
 
 _SIDES = ("src_vocab_size", "tgt_vocab_size")
 
@@ -66,13 +70,13 @@ class Tokenizers:
             raise bad_file(origin, "is damaged: it isn't JSON") from error
         if isinstance(content, dict) and content.keys() == {"source", "target"}:
             source, target = (
-                Tokenizer.from_json(
+                tokenizer_from_json(
                     json.dumps(own := content[side]), special, origin=f"{origin} ({side})", size=size, content=own
                 )
                 for side, size in zip(("source", "target"), sizes)
             )
             return cls(source, target)
-        one = Tokenizer.from_json(text, special, origin=origin, size=max(sizes), content=content)
+        one = tokenizer_from_json(text, special, origin=origin, size=max(sizes), content=content)
         return cls(one, one)
 
     @classmethod
@@ -127,3 +131,49 @@ def train_tokenizers(sources: Iterable[str], targets: Iterable[str], data: DataC
         one = Tokenizer.train(_Joint(sources, targets), data)
         return Tokenizers(one, one)
     return Tokenizers(Tokenizer.train(sources, data), Tokenizer.train(targets, data))
+
+
+def tokenizer_from_json(
+    text: str, special: SpecialTokens, *, origin: str, size: int = 0, content: Any = None
+) -> Tokenizer:
+    """Read a `tokenizers` file: one that `Tokenizer.to_json` wrote, or another program's.
+
+    Args:
+        text: the content of the file.
+        special: the ids of its special tokens.
+        origin: the name of the file, for messages.
+        size: the number of tokens that the model has, which may be larger in another program's model.
+        content: the text as parsed JSON, if it's known. Parsing a large file takes a while.
+
+    Raises:
+        ModelError: the file is damaged.
+    """
+    try:
+        content = json.loads(text) if content is None else content
+        if special != SpecialTokens() or not _is_own(content):
+            return ForeignTokenizer(text, content, special, size)
+        backend = open_backend(text, content)
+        with as_exceptions():
+            backend.encode(NEVER)  # so that a wrong name for <unk> shows here
+    except Exception as error:  # the library raises no narrower type
+        raise bad_file(origin, f"is damaged, or isn't a tokenizer file ({error})") from error
+    steps = (backend.normalizer, backend.pre_tokenizer, backend.decoder)
+    gaps = set(range(len(SPECIALS) + 1, backend.get_vocab_size())) - set(backend.get_vocab().values())
+    if None in steps or gaps or type(backend.model) not in KINDS:
+        raise bad_file(origin, "lacks a part of its pipeline or vocabulary")
+    return Tokenizer(backend, special)
+
+
+def _is_own(content: dict[str, Any]) -> bool:
+    """Return whether a file was written by `to_json`: it begins with our special tokens and splits as we do."""
+    steps = (content["pre_tokenizer"] or {}).get("pretokenizers", ())
+    added = [(it["id"], it["content"]) for it in content["added_tokens"]]
+    types = [it["type"] for it in steps]
+    return types == ["Split", "ByteLevel"] and added == [*enumerate(SPECIALS)] and patterns(steps)[0] in PATTERNS
+
+
+def bad_file(origin: str, problem: str) -> ModelError:
+    """Return the error for a tokenizer file that can't be used."""
+    expected = "the file that training wrote"
+    fix = "restore it from a copy of the model folder, or train again"
+    return ModelError(f"{origin} {problem}", expected=expected, fix=fix, name=origin)

@@ -8,22 +8,20 @@ A text can't forge special tokens. "<" and a letter never share a piece, so "</s
 and training can't learn a piece "</s>".
 """
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import ClassVar, Literal, Self, cast
 
 import tokenizers
 from tokenizers import models
 
 from ..config import DataConfig, DecodeConfig, SpecialTokens
-from ..errors import ConfigError, DataError, ModelError
-from .backend import as_exceptions, open_backend, patterns
+from ..errors import ConfigError, DataError
 from .learning import SPECIALS, empty_vocabulary, learn_vocabulary, lone_surrogate
-from .normalise import PATTERNS, Kind, display_form, piece_bytes
+from .normalise import Kind, display_form, piece_bytes
 from .word_ids import WordEncoder
 
-_KINDS: dict[type, Literal["bpe", "unigram"] | None] = {
+KINDS: dict[type, Literal["bpe", "unigram"] | None] = {
     models.BPE: "bpe",
     models.Unigram: "unigram",
     models.WordLevel: None,
@@ -58,7 +56,7 @@ class Tokenizer:
         self._encode: Callable[[Sequence[str]], list[list[int]]] = WordEncoder(backend)
         # All kinds but characters prepend a space to the text, which `decode` removes.
         self.adds_space: bool = backend.normalizer.normalize_str("a") != "a"
-        self.kind: Kind = _KINDS[type(backend.model)] or ("word" if self.adds_space else "character")
+        self.kind: Kind = KINDS[type(backend.model)] or ("word" if self.adds_space else "character")
 
     @classmethod
     def train(cls, texts: Iterable[str], data: DataConfig) -> Self:
@@ -218,39 +216,6 @@ class Tokenizer:
         """Return the content of a `tokenizers` file, which `from_json` reads."""
         return self._backend.to_str(pretty=True)
 
-    @classmethod
-    def from_json(
-        cls, text: str, special: SpecialTokens, *, origin: str, size: int = 0, content: Any = None
-    ) -> "Tokenizer":
-        """Read a `tokenizers` file: one that `to_json` wrote, or another program's.
-
-        Args:
-            text: the content of the file.
-            special: the ids of its special tokens.
-            origin: the name of the file, for messages.
-            size: the number of tokens that the model has, which may be larger in another program's model.
-            content: the text as parsed JSON, if it's known. Parsing a large file takes a while.
-
-        Raises:
-            ModelError: the file is damaged.
-        """
-        from .foreign import ForeignTokenizer
-
-        try:
-            content = json.loads(text) if content is None else content
-            if special != SpecialTokens() or not _is_own(content):
-                return ForeignTokenizer(text, content, special, size)
-            backend = open_backend(text, content)
-            with as_exceptions():
-                backend.encode(NEVER)  # so that a wrong name for <unk> shows here
-        except Exception as error:  # the library raises no narrower type
-            raise bad_file(origin, f"is damaged, or isn't a tokenizer file ({error})") from error
-        steps = (backend.normalizer, backend.pre_tokenizer, backend.decoder)
-        gaps = set(range(len(SPECIALS) + 1, backend.get_vocab_size())) - set(backend.get_vocab().values())
-        if None in steps or gaps or type(backend.model) not in _KINDS:
-            raise bad_file(origin, "lacks a part of its pipeline or vocabulary")
-        return cls(backend, special)
-
     @cached_property
     def token_bytes(self) -> list[bytes]:
         """The bytes of each token's text, in the order of the ids; none for special tokens."""
@@ -263,18 +228,3 @@ class Tokenizer:
     def _learned(self) -> list[str]:
         tokens = sorted(self._backend.get_vocab().items(), key=lambda item: item[1])
         return [token for token, _ in tokens[len(SPECIALS) :]]
-
-
-def _is_own(content: dict[str, Any]) -> bool:
-    """Return whether a file was written by `to_json`: it begins with our special tokens and splits as we do."""
-    steps = (content["pre_tokenizer"] or {}).get("pretokenizers", ())
-    added = [(it["id"], it["content"]) for it in content["added_tokens"]]
-    types = [it["type"] for it in steps]
-    return types == ["Split", "ByteLevel"] and added == [*enumerate(SPECIALS)] and patterns(steps)[0] in PATTERNS
-
-
-def bad_file(origin: str, problem: str) -> ModelError:
-    """Return the error for a tokenizer file that can't be used."""
-    expected = "the file that training wrote"
-    fix = "restore it from a copy of the model folder, or train again"
-    return ModelError(f"{origin} {problem}", expected=expected, fix=fix, name=origin)

@@ -14,7 +14,7 @@ from clearhead.config import Config, DataConfig, ModelConfig, SpecialTokens
 from clearhead.folder.model_folder import model_files, save_files
 from clearhead.model.transformer import build
 from clearhead.tasks.registry import task_of
-from clearhead.tokenization.source_and_target import Tokenizers
+from clearhead.tokenization.source_and_target import Tokenizers, tokenizer_from_json
 from clearhead.tokenization.tokenizer import Tokenizer
 
 from ..conftest import ENGLISH, FRENCH
@@ -42,7 +42,7 @@ def save(path: Path, task: str, tokenizer: str, size: int, settings: dict[str, A
 @functools.cache
 def imported(make, task: str, tmp: Path, **settings: Any) -> Any:
     special, more = SPECIAL[make], {name.replace("__", "."): it for name, it in settings.items()}
-    size = Tokenizer.from_json(file(make), special, origin="x").vocab_size
+    size = tokenizer_from_json(file(make), special, origin="x").vocab_size
     path = tmp / "-".join([make.__name__, task, *map(str, settings.values())])
     if not path.exists():
         save(path, task, file(make), size, ids_of(special) | {"decode.max_extra": 6} | more)

@@ -12,7 +12,7 @@ import tokenizers
 from clearhead.config import SpecialTokens
 from clearhead.errors import ConfigError, ModelError
 from clearhead.exchange.sentencepiece_models import UNSEEN, convert
-from clearhead.tokenization.tokenizer import Tokenizer
+from clearhead.tokenization.source_and_target import tokenizer_from_json
 
 from .conftest import spm_model, unicode_lines
 
@@ -111,7 +111,7 @@ def test_the_code_of_a_language_is_read_at_the_start_of_a_text_only(hf, tmp_path
         (tmp_path / name).write_bytes(model)
     theirs = hf.MarianTokenizer.from_pretrained(tmp_path)
     special = SpecialTokens(pad=len(vocab) - 1, bos=0, eos=0, unk=1, mask=None, start=0)
-    ours = Tokenizer.from_json(convert(tmp_path / "source.spm", vocab), special, origin="x.json")
+    ours = tokenizer_from_json(convert(tmp_path / "source.spm", vocab), special, origin="x.json")
     texts = [
         ">>fra<< the cat",
         "the >>fra<< cat",

@@ -12,7 +12,7 @@ import tokenizers
 from clearhead.config import SpecialTokens
 from clearhead.errors import ModelError
 from clearhead.exchange.hf_tokenizers import read_tokenizer, token_ids, tokens_around
-from clearhead.tokenization.tokenizer import Tokenizer
+from clearhead.tokenization.source_and_target import tokenizer_from_json
 
 from ..tokenization.test_foreign import byte_fallback, lines, unigram
 from .conftest import EOT, byte_level, spm_model, unicode_lines, word_piece
@@ -65,7 +65,7 @@ def test_ids_equal_those_of_transformers_on_1000_lines(hf: Any, tmp_path: Path, 
     theirs = hf.PreTrainedTokenizerFast.from_pretrained(folder(tmp_path, family))
     text, draw = read_tokenizer(tmp_path, family), random.Random(1)
     special = SpecialTokens(pad=9000, bos=9001, eos=9002, unk=None, mask=None, start=9001)
-    ours, (before, after) = Tokenizer.from_json(text, special, origin="x.json"), tokens_around(text)
+    ours, (before, after) = tokenizer_from_json(text, special, origin="x.json"), tokens_around(text)
     names = [*NAMES, *(it.content for it in FAMILIES[family][0]().get_added_tokens_decoder().values())]
     plain = [it for it in (*lines(500, seed=8), *LINES[:200]) if not any(name in it for name in names)]
     marked = [f"{draw.choice(names)}".join(it.split(" ", 3)) + draw.choice(["", " ", NAMES[3]]) for it in plain[:500]]
@@ -145,6 +145,6 @@ def test_flipped_bytes_of_a_sentencepiece_model_work_or_are_an_error(tmp_path: P
         (tmp_path / "spiece.model").write_bytes(damaged)
         try:
             text = read_tokenizer(tmp_path, "t5")
-            Tokenizer.from_json(text, SpecialTokens(unk=None, mask=None), origin="x.json").encode_batch(LINES[:5])
+            tokenizer_from_json(text, SpecialTokens(unk=None, mask=None), origin="x.json").encode_batch(LINES[:5])
         except ModelError:
             continue

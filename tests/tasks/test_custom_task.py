@@ -14,7 +14,7 @@ from clearhead.cli import main
 from clearhead.config import TASKS as OF_CONFIG
 from clearhead.config import Config
 from clearhead.errors import ConfigError
-from clearhead.tasks.registry import GENERIC_APP, TASKS, Entry, task_named
+from clearhead.tasks.registry import TASKS, Entry, task_named
 
 HERE = Path(__file__).parent
 PATH = "reverse_task:Reversal"
@@ -97,7 +97,7 @@ def test_a_task_of_its_own_kind_is_verified_by_its_topology(tmp_path: Path, monk
 
 
 def test_a_registered_task_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TASKS, "reverse", Entry(PATH, GENERIC_APP))
+    monkeypatch.setitem(TASKS, "reverse", Entry(PATH))
     monkeypatch.setitem(OF_CONFIG, "reverse", {"model.topology": "encoder-decoder"})
     data = str(write(tmp_path / "texts.txt", 40, 0))
     config = Config().override({**SETTINGS, "train.task": "reverse", "data.train": [data], "train.steps": 10})

@@ -13,6 +13,7 @@ from clearhead.config import SpecialTokens
 from clearhead.errors import ClearheadError, ModelError
 from clearhead.tokenization.backend import PanicError, as_exceptions, open_backend
 from clearhead.tokenization.offsets import encode_with_offsets
+from clearhead.tokenization.source_and_target import tokenizer_from_json
 from clearhead.tokenization.tokenizer import Tokenizer
 
 from .test_foreign import SPECIAL, byte_level, file, lines, unigram, wordpiece
@@ -31,13 +32,13 @@ def splitting(pattern: str) -> str:
 @pytest.mark.parametrize("pattern", ["(a+)+$", r"(\w+\s?)+$", "(xy|xyxy)+$", r"(\d|\d\d)+$", "(", r"([.]|\.)+!"])
 def test_a_pattern_that_backtracks_or_is_none_is_rejected(pattern: str, capfd) -> None:
     with pytest.raises(ModelError) as caught:
-        Tokenizer.from_json(splitting(pattern), SPECIAL[byte_level], origin="x.json")
+        tokenizer_from_json(splitting(pattern), SPECIAL[byte_level], origin="x.json")
     assert caught.value.name == "x.json"
     assert capfd.readouterr().err == ""
 
 
 def test_a_text_on_which_a_pattern_backtracks_is_an_error(capfd) -> None:
-    found = Tokenizer.from_json(splitting(ENDLESS), SPECIAL[byte_level], origin="x.json")
+    found = tokenizer_from_json(splitting(ENDLESS), SPECIAL[byte_level], origin="x.json")
     assert found.decode(found.encode("A fox.")) == "A fox."
     for door in (found.encode, found.encoding, found.with_specials().encode):
         with pytest.raises(ModelError) as caught:
@@ -107,7 +108,7 @@ def test_a_file_with_one_entry_changed_works_or_is_an_error(make, own_file: str,
     paths = list(places(content))
     for path, value in [(draw.choice(paths), draw.choice(VALUES)) for _ in range(150)]:
         try:
-            found = Tokenizer.from_json(json.dumps(changed(content, path, value)), special, origin="x.json")
+            found = tokenizer_from_json(json.dumps(changed(content, path, value)), special, origin="x.json")
             if found.vocab_size < 10**6:
                 use(found, texts)
         except ClearheadError:

@@ -13,7 +13,7 @@ from clearhead.errors import ConfigError, DataError, ModelError
 from clearhead.tokenization.detokenize import StreamingDetokenizer
 from clearhead.tokenization.foreign import ForeignTokenizer
 from clearhead.tokenization.offsets import encode_with_offsets
-from clearhead.tokenization.source_and_target import Tokenizers
+from clearhead.tokenization.source_and_target import Tokenizers, tokenizer_from_json
 from clearhead.tokenization.subword_dropout import SubwordDropout
 from clearhead.tokenization.tokenizer import Tokenizer
 
@@ -132,7 +132,7 @@ def file(make) -> str:
 
 @functools.cache
 def opened(make, size: int = 0) -> Tokenizer:
-    return Tokenizer.from_json(file(make), SPECIAL[make], origin="x.json", size=size)
+    return tokenizer_from_json(file(make), SPECIAL[make], origin="x.json", size=size)
 
 
 @functools.cache
@@ -212,7 +212,7 @@ def test_flags_of_added_tokens_hold() -> None:
     made.add_tokens(added)
     text = "a  <l> b <r>  one bone <S> two"
     special = SpecialTokens(pad=900, bos=500, eos=500, unk=None, mask=None, start=500)
-    found = Tokenizer.from_json(made.to_str(), special, origin="x.json")
+    found = tokenizer_from_json(made.to_str(), special, origin="x.json")
     assert found.with_specials().encode(text) == made.encode(text).ids
     assert found.encode(text.replace("<S>", "")) == made.encode(text.replace("<S>", "")).ids
 
@@ -359,7 +359,7 @@ def test_without_a_token_for_unknown_words_they_are_an_error_that_lists_them() -
     words.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
     words.add_special_tokens(["<s>", "</s>"])
     special = SpecialTokens(pad=4, bos=0, eos=1, start=0, unk=None, mask=None)
-    own = Tokenizer.from_json(words.to_str(), special, origin="words.json")
+    own = tokenizer_from_json(words.to_str(), special, origin="words.json")
     assert own.encode("b a") == [3, 2] and own.decode([3, 2]) == "b a"
     assert own.unknown_words("a x </s> b x") == ["x", "</s>"]
     with pytest.raises(DataError) as caught:
@@ -394,7 +394,7 @@ def test_each_side_may_have_a_file_of_its_own() -> None:
 @pytest.mark.parametrize("damage", [{"model": {"type": "BPE"}}, {"model": None}, {"decoder": {"type": "None"}}])
 def test_a_damaged_file_is_an_error_that_names_it(damage: dict) -> None:
     with pytest.raises(ModelError) as caught:
-        Tokenizer.from_json(json.dumps(json.loads(file(words)) | damage), SPECIAL[words], origin="x.json")
+        tokenizer_from_json(json.dumps(json.loads(file(words)) | damage), SPECIAL[words], origin="x.json")
     assert caught.value.name == "x.json"
 
 
@@ -417,5 +417,5 @@ def test_a_text_with_a_mask_can_forge_no_other_special_token() -> None:
 def test_a_mask_that_the_file_does_not_list_as_special_is_found() -> None:
     content = json.loads(file(wordpiece))
     content["added_tokens"] = [it for it in content["added_tokens"] if it["id"] != 4]
-    found = Tokenizer.from_json(json.dumps(content), SPECIAL[wordpiece], origin="x.json")
+    found = tokenizer_from_json(json.dumps(content), SPECIAL[wordpiece], origin="x.json")
     assert found.encode_masked("I am [MASK] and") == opened(wordpiece).encode_masked("I am [MASK] and")

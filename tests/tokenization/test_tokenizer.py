@@ -16,7 +16,7 @@ from clearhead.config import DataConfig, SpecialTokens
 from clearhead.errors import ConfigError, DataError, ModelError
 from clearhead.tokenization.learning import SPECIALS
 from clearhead.tokenization.normalise import BYTES
-from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
+from clearhead.tokenization.source_and_target import Tokenizers, tokenizer_from_json, train_tokenizers
 from clearhead.tokenization.tokenizer import Tokenizer
 from clearhead.tokenization.unigram import _without
 
@@ -448,7 +448,7 @@ def test_a_vocabulary_whose_unknown_token_is_missing_is_refused() -> None:
     saved = json.loads(trained("word").to_json())
     saved["model"]["unk_token"] = "<unknown>"
     with pytest.raises(ModelError, match=r"^x\.json is damaged.* \(.*Missing \[UNK\]"):
-        Tokenizer.from_json(json.dumps(saved), SpecialTokens(), origin="x.json")
+        tokenizer_from_json(json.dumps(saved), SpecialTokens(), origin="x.json")
 
 
 def test_a_damaged_side_is_named() -> None:
@@ -460,8 +460,8 @@ def test_a_damaged_side_is_named() -> None:
 
 def test_a_file_with_other_special_tokens_is_another_programs() -> None:
     own = trained("word")
-    assert not Tokenizer.from_json(own.to_json(), SpecialTokens(), origin="x.json").is_foreign
-    other = Tokenizer.from_json(own.to_json(), SpecialTokens(pad=own.vocab_size), origin="x.json")
+    assert not tokenizer_from_json(own.to_json(), SpecialTokens(), origin="x.json").is_foreign
+    other = tokenizer_from_json(own.to_json(), SpecialTokens(pad=own.vocab_size), origin="x.json")
     assert other.is_foreign and other.encode("The man is here") == own.encode("The man is here")
     assert other.pieces(range(own.vocab_size)) == own.vocabulary()
     assert other.decode(own.encode("The man is here")) == "The man is here"
@@ -477,7 +477,7 @@ def test_a_tokenizer_that_lacks_a_part_is_refused(part: str) -> None:
     else:
         saved[part] = None
     with pytest.raises(ModelError, match=r"^x\.json lacks a part of its pipeline or vocabulary"):
-        Tokenizer.from_json(json.dumps(saved), SpecialTokens(), origin="x.json")
+        tokenizer_from_json(json.dumps(saved), SpecialTokens(), origin="x.json")
 
 
 @given(at=st.floats(0, 1, exclude_max=True), byte=st.integers(0, 255))

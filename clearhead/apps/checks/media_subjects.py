@@ -14,12 +14,12 @@ from ...data.media_encoding import AudioLoader, ImageLoader, Loader
 from ...decode.beams import Hypothesis
 from ...errors import ConfigError
 from ...inspection.promises.subject import Inputs, Search, Subject
+from ...loading.loaded import LoadedModel
 from ...model.transformer import EncoderDecoder
 from ...tasks.base import Task
 from ...tasks.classify.media import MediaClassification
 from ...tasks.transcribe.task import Transcription
 from ...tokenization.ragged import Ragged
-from ..loaded import LoadedModel
 from .promise_texts import LONGEST, TEXTS, choose_rows, cut, known, longest, pad, random_ids
 from .subject_parts import ANSWER_TOKENS, PROMPTS, engines, loss_of, short_search, subject
 

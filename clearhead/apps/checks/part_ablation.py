@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from ... import __version__
 from ...config import DecodeConfig
 from ...data.media_forms import MediaForm
 from ...decode.registry import IN_MEMORY
@@ -18,10 +17,11 @@ from ...errors import ConfigError, nearest
 from ...inspection.ablation.ablation_report import Ablation, Measure, Study
 from ...inspection.ablation.study import KeptOutcomes, Outcome, Row, Watch, fingerprint, has_hooks, study
 from ...inspection.record.switches import KINDS, Switch, switches
+from ...loading.loaded import LoadedModel
 from ...scoring.score_labels import LABELS
 from ...scoring.significance import Compared, compare_means
 from ...tasks.base import EvaluationResult, Scorable, Task
-from ..loaded import LoadedModel
+from ...version import __version__
 
 FOLDER = "ablation"  # inside the model folder
 _HOOKED = "the model has hooks, so its weights alone don't determine its results"

@@ -9,6 +9,7 @@ from torch import nn
 from ...config import DecodeConfig
 from ...decode.beams import Hypothesis
 from ...inspection.promises.subject import Inputs, Search, Subject
+from ...loading.loaded import LoadedModel
 from ...model.transformer import EncoderDecoder
 from ...tasks.answer.examples import Windows
 from ...tasks.answer.task import Answering
@@ -21,7 +22,6 @@ from ...tasks.generate.examples import Blocks
 from ...tasks.generate.task import Generation
 from ...tasks.sequences.task import Sequences
 from ...tokenization.ragged import Ragged
-from ..loaded import LoadedModel
 from .media_subjects import media_subject
 from .promise_texts import describe, known, longest, pad, pick, random_ids
 from .subject_parts import ANSWER_TOKENS, LOSS_TEXTS, PROMPTS, engines, loss_of, short_search, subject

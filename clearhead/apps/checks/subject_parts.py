@@ -18,10 +18,10 @@ from ...decode.registry import IN_MEMORY, float32_engines, open_engine, step_eng
 from ...folder.manifest import read_verified
 from ...folder.model_folder import WEIGHTS, load_weights, model_files, read_config, save_files, weights_from_bytes
 from ...inspection.promises.subject import Inputs, OpenEngine, Subject
+from ...loading.loaded import LoadedModel
 from ...model.transformer import build
 from ...tasks.base import Task
 from ...tokenization.source_and_target import Tokenizers
-from ..loaded import LoadedModel
 
 LOSS_TEXTS = 3  # finite differences compute their loss hundreds of times
 PROMPTS = 3

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ... import __version__
+from ...version import __version__
 from ..output import to_json
 from ..parser import Options, Parser, Verb
 

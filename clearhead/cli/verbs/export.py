@@ -29,7 +29,8 @@ def _run(options: Options) -> None:
         if not getattr(options, name):
             raise UsageError(f"--{name} is missing", expected="--to FORMAT and --out PATH", name=f"--{name}")
     from ...api import load
-    from ...exchange.targets import TARGET_TOKENIZER, export
+    from ...exchange.targets import export
+    from ...loading.loaded import TARGET_TOKENIZER
 
     app = load(options.folder, device="cpu", allow_custom_code=options.allow_custom_code)
     out = Path(options.out)

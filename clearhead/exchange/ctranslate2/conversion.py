@@ -5,8 +5,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ...apps.evaluation import evaluated_sources
-from ...apps.loaded import LoadedModel
 from ...config import DecodeConfig, ModelConfig
 from ...decode.beams import Hypothesis
 from ...decode.continuation import TextGenerator
@@ -17,6 +15,7 @@ from ...decode.session import Session
 from ...errors import ModelError
 from ...folder.manifest import write_folder_with_manifest
 from ...folder.model_folder import read_settings
+from ...loading.loaded import LoadedModel
 from ..ct2 import engine_files
 
 _SENTENCES, _LENGTH, _NEW = 4, 30, 20  # sentences to compare, their length and that of their answers
@@ -30,7 +29,8 @@ def convert(path: Path, target: Path, precision: str) -> None:
         ModelError: the model folder is damaged, or CTranslate2 answers differently.
     """
     config, tokenizer = read_settings(path, allow_custom_code=True)
-    loaded = LoadedModel(path, config.assign({"train.device": "cpu"}, "machine"), tokenizer, stored=config)
+    here = config.assign({"train.device": "cpu"}, "machine")
+    loaded = LoadedModel(path, here, tokenizer, stored=config, converters={})
     write_folder_with_manifest(target, engine_files(config.model, loaded.handle.weights(), precision).items())
     check_answers(loaded, target, precision)
 
@@ -77,7 +77,7 @@ def _sources(loaded: LoadedModel) -> list[list[int]]:
     """Return the tokens of texts from the model's last evaluation, or random ones."""
     config, tokenizer = loaded.config.model, loaded.tokenizers.source
     longest = min(_LENGTH, config.max_len // 2 - 1)
-    texts = evaluated_sources(loaded.path)[:_SENTENCES]
+    texts = loaded.evaluated_sources()[:_SENTENCES]
     read = [ids[:longest] for ids in tokenizer.encode_batch(texts) if ids]
     return read or _random(config, tokenizer.special.ordinary(tokenizer.vocab_size), longest)
 

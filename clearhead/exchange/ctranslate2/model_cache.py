@@ -7,9 +7,11 @@ import json
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from ...config.messages import say
 from ...errors import ModelError
@@ -56,6 +58,24 @@ def cached_model(path: Path, precision: str = "fp32") -> Path:
             _move(written, found)
     say(f"converted {path} for CTranslate2 in {precision}, once: {found}")
     return found
+
+
+@dataclass(frozen=True)
+class Ct2Converter:
+    """Converts model folders to CTranslate2's form, in the user's cache folder."""
+
+    precision: str
+
+    def __call__(self, path: Path) -> Path:
+        """Return the converted model of a folder."""
+        return cached_model(path, self.precision)
+
+    def is_converted(self, path: Path) -> bool:
+        """Return whether the converted model exists."""
+        return is_cached(path, self.precision)
+
+
+CONVERTERS: Mapping[str, Ct2Converter] = MappingProxyType({f"ct2-{it}": Ct2Converter(it) for it in ("fp32", "int8")})
 
 
 def _folder(path: Path, precision: str) -> Path:

@@ -6,10 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...apps.loaded import LoadedModel
 from ...errors import ConfigError
 from ...folder.atomic import write_folder
-from ..targets import tokenizer_files
+from ...loading.loaded import LoadedModel
 
 if TYPE_CHECKING:
     from .graphs import Graph, Port
@@ -52,7 +51,7 @@ def _files(loaded: LoadedModel, precision: str) -> Iterator[tuple[str, bytes]]:
         weights.move(model)
         yield f"{graph.name}.onnx", model.SerializeToString()
     yield WEIGHTS, bytes(weights.content)
-    tokenizers = tokenizer_files(loaded)
+    tokenizers = loaded.tokenizer_files()
     yield from ((name, text.encode()) for name, text in tokenizers.items())
     described = _description(loaded, found, precision, list(tokenizers))
     yield DESCRIPTION, (json.dumps(described, indent=2, ensure_ascii=False) + "\n").encode()

@@ -14,9 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ... import __version__
-from ...apps.evaluation import evaluated_sources
-from ...apps.loaded import LoadedModel
 from ...config import Config, ModelConfig
 from ...config.rotary_scaling import rotary_scaling
 from ...errors import ModelError
@@ -29,9 +26,11 @@ from ...inspection.page.page_data import FORMAT_VERSION, model_facts
 from ...inspection.page.part_data import part_facts
 from ...inspection.record.recorder import record
 from ...inspection.views.alignment import alignment_layer
+from ...loading.loaded import LoadedModel
 from ...model.transformer import evaluation
 from ...tasks.sequences.task import Sequences
 from ...training.report.metrics import read_metrics
+from ...version import __version__
 from ..resolved import resolved
 from .page_tokenizer import page_tokenizer
 from .supported import check_settings, check_task
@@ -104,7 +103,7 @@ def _about(loaded: LoadedModel, command: str) -> dict[str, Any]:
 
 def _example(loaded: LoadedModel, longest: int) -> str:
     """Return a text of the model's last evaluation that's neither short nor long, or ""."""
-    texts = evaluated_sources(loaded.path)
+    texts = loaded.evaluated_sources()
     sizes = [len(it) for it in loaded.tokenizers.source.encode_batch(texts)]
     fits = [(abs(size - _USUAL), text) for size, text in zip(sizes, texts) if 0 < size < longest]
     return min(fits, key=lambda it: it[0])[1] if fits else ""

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ... import __version__
 from ...config import Config
 from ...errors import ConfigError, ModelError
+from ...version import __version__
 from ..media.media_explanation import MediaExplanation
 from ..record.forward_pass import Pass
 from ..record.parts import count_parameters, stacks

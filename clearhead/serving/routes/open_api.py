@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 from starlette.routing import Route
 
-from ... import __version__
 from ...apps.answerer import FoundAnswer
 from ...apps.answers import Labelled, Result, Scored
 from ...decode.continuation import Continuation
 from ...tasks.fill.fillings import Filled
+from ...version import __version__
 from ..bodies import JSON
 from ..served_models import ModelShelf
 from .request_schemas import TEXT, TEXTS, Schema, body_schemas

@@ -19,7 +19,6 @@ from torch import nn
 
 from clearhead import api
 from clearhead.api import load, train
-from clearhead.apps import loaded
 from clearhead.apps.app import App
 from clearhead.cli.folder_summary import summarize_folder
 from clearhead.config import Config, DataConfig, DecodeConfig, ModelConfig, SpecialTokens
@@ -35,6 +34,7 @@ from clearhead.decode.session import Session
 from clearhead.decode.stopping import StoppingCriteria
 from clearhead.errors import ConfigError
 from clearhead.exchange.ct2 import engine_files
+from clearhead.exchange.ctranslate2 import model_cache
 from clearhead.model.transformer import build
 from clearhead.tokenization.tokenizer import Tokenizer
 
@@ -494,11 +494,21 @@ class Converting(ToyEngine):
         return cls(model)
 
 
+class ToyConverter:
+    """Converts every model in no time."""
+
+    def __call__(self, path: Path) -> Path:
+        return path / "converted"
+
+    def is_converted(self, path: Path) -> bool:
+        return True
+
+
 @pytest.fixture
 def converting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ENGINES, "converting", dict.fromkeys(ENGINES["toy"], f"{__name__}:Converting"))
-    for module in (api, loaded):
-        monkeypatch.setattr(module, "CONVERTERS", {"toy": lambda path: path / "converted"})
+    for module in (api, model_cache):
+        monkeypatch.setattr(module, "CONVERTERS", {"toy": ToyConverter()})
 
 
 def test_an_engine_that_converts_runs_in_every_app(converting: None, model_folder: Path) -> None:

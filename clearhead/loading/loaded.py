@@ -1,19 +1,17 @@
 """Loaded model folders. The weights are read on first use."""
 
 import copy
-import importlib
-from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Mapping
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..config import Config, ModelConfig
 from ..config.messages import say
 from ..decode.model_handle import InMemoryModel
 from ..decode.registry import check_name
 from ..errors import ConfigError, ModelError
+from ..folder.manifest import parse_json_object, read_bytes
 from ..folder.model_folder import TOKENIZER
 from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers
@@ -27,30 +25,17 @@ if TYPE_CHECKING:
     from ..tasks.base import Task
 
 
-Converter: TypeAlias = Callable[[Path], Path]  # from a model folder to a folder in another program's format
+TARGET_TOKENIZER = "target_tokenizer.json"
 
 
-@dataclass(frozen=True)
-class Ct2Converter:
-    """Converts model folders to CTranslate2's form, in the user's cache folder."""
-
-    precision: str
+class Converter(Protocol):
+    """Converts model folders to another program's format, and keeps what it has converted."""
 
     def __call__(self, path: Path) -> Path:
-        """Return the converted model of a folder."""
-        found: Path = self._cache().cached_model(path, self.precision)
-        return found
+        """Return the folder with the converted model of a model folder."""
 
     def is_converted(self, path: Path) -> bool:
         """Return whether the converted model exists."""
-        found: bool = self._cache().is_cached(path, self.precision)
-        return found
-
-    def _cache(self) -> Any:
-        return importlib.import_module("clearhead.exchange.ctranslate2.model_cache")
-
-
-CONVERTERS: Mapping[str, Converter] = MappingProxyType({f"ct2-{it}": Ct2Converter(it) for it in ("fp32", "int8")})
 
 
 class LoadedModel:
@@ -75,7 +60,7 @@ class LoadedModel:
         tokenizer: str,
         *,
         stored: Config,
-        converters: Mapping[str, Converter] = CONVERTERS,
+        converters: Mapping[str, Converter],
         specials: bool = False,
     ) -> None:
         self.path, self.config, self.converters, self.specials = path, config, dict(converters), specials
@@ -183,6 +168,23 @@ class LoadedModel:
             return InMemoryModel(self.model, self.config.model).weights()
         return self._read(numpy=True).weights
 
+    def tokenizer_files(self) -> dict[str, str]:
+        """Return the content of an export's tokenizer files, by name: one for each vocabulary, the source's first."""
+        if not self.config.model.vocabulary_sizes:
+            return {}
+        source, target = self.tokenizers.source, self.tokenizers.target
+        files = {TOKENIZER: source.to_json()}
+        return files if self.tokenizers.joint else files | {TARGET_TOKENIZER: target.to_json()}
+
+    def evaluated_sources(self) -> list[str]:
+        """Return source texts of the last evaluation, or [] if there's none that can be read."""
+        path = self.path / "evaluation.json"
+        try:
+            examples = parse_json_object(path, read_bytes(path))["examples"]
+            return [it["source"] for it in examples if it["source"].strip()]
+        except (ModelError, LookupError, TypeError, AttributeError):
+            return []
+
     def __getstate__(self) -> dict[str, Any]:
         left_out = ("_weights", "task", "tokenizers", "handle")
         return {name: value for name, value in self.__dict__.items() if name not in left_out} | {"watch": None}
@@ -266,5 +268,4 @@ class FolderHandle:
     def is_converted(self, format: str) -> bool:
         """Return whether the model exists in another format, if its converter knows."""
         converter = self._loaded.converters.get(format)
-        known = isinstance(converter, Ct2Converter) and converter.is_converted(self._loaded.path)
-        return known and self._current_changes() is None
+        return converter is not None and converter.is_converted(self._loaded.path) and self._current_changes() is None

@@ -1,0 +1,1 @@
+"""Trained models, opened: their settings, tokenizers, task and weights."""
