@@ -50,7 +50,7 @@ campaign: setup-dev
 lint: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict clearhead
+	$(BIN)/mypy --strict clearhead tools
 
 docs: setup
 	$(BIN)/python -m clearhead.cli.reference > docs/command-line.md

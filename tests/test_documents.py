@@ -302,7 +302,7 @@ def test_every_file_and_function_and_test_that_the_map_of_the_paper_names_exists
 
 
 def test_nothing_speaks_of_the_place_where_it_was_made() -> None:
-    folders = ("benchmarks", "clearhead", "configs", "docs", "examples", "tests")
+    folders = ("benchmarks", "clearhead", "configs", "docs", "examples", "tests", "tools")
     files = [
         path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md", ".toml")
     ]

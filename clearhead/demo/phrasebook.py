@@ -4,6 +4,7 @@
 """
 
 import argparse
+import bz2
 import hashlib
 import random
 import sys
@@ -12,30 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
+from pathlib import Path
 
-from .vocabulary import (
-    patterns_actions,
-    patterns_animals,
-    patterns_moves,
-    patterns_others,
-    patterns_people,
-    patterns_places,
-    patterns_things,
-    patterns_times,
-    patterns_travel,
-)
-
-PATTERNS = [
-    *patterns_things.PATTERNS,
-    *patterns_people.PATTERNS,
-    *patterns_animals.PATTERNS,
-    *patterns_actions.PATTERNS,
-    *patterns_others.PATTERNS,
-    *patterns_moves.PATTERNS,
-    *patterns_places.PATTERNS,
-    *patterns_travel.PATTERNS,
-    *patterns_times.PATTERNS,
-]
+FILE = Path(__file__).with_name("phrasebook.tsv.bz2")  # English, French, lemmas; made by tools/phrasebook
 
 # A pair of content words can be held out if it makes up at most one in twenty uses of each word.
 _LEANS = 20
@@ -103,13 +83,8 @@ def _digest(pair: tuple[str, str], seed: int) -> int:
 
 @cache
 def _phrases() -> tuple[Phrase, ...]:
-    found: dict[str, Phrase] = {}
-    for pattern in PATTERNS:
-        for part in pattern.draw():
-            phrase = Phrase(part.en, part.fr, part.content)
-            known = found.setdefault(part.en, phrase)
-            assert known.french == part.fr, f"{part.en!r} would be both {known.french!r} and {part.fr!r}"
-    return tuple(found.values())
+    rows = (line.split("\t") for line in bz2.decompress(FILE.read_bytes()).decode().splitlines())
+    return tuple(Phrase(english, french, tuple(filter(None, lemmas.split(",")))) for english, french, lemmas in rows)
 
 
 def main(arguments: list[str] | None = None) -> None:

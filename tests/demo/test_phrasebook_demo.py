@@ -14,15 +14,17 @@ from clearhead.folder.manifest import read_verified
 from clearhead.training.signals import StoppedError
 
 PNG = b"\x89PNG\r\n"
+SMALL = {"model.d_model": 16, "model.n_heads": 2, "model.d_ff": 32, "decode.max_extra": 3, "train.threads": 1}
+SMALL |= {"model.n_encoder_layers": 1, "model.n_decoder_layers": 1}
+FEW = {"train.steps": 3, "train.eval_every": 3, "train.save_every": 3, "train.warmup": 1, "train.eval_sentences": 2}
+TRAINING, HELD_OUT = phrasebook_demo.split()
 
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A demo of three steps over two hundred phrases."""
-    few = {"train.steps": 3, "train.eval_every": 3, "train.save_every": 3, "train.warmup": 1, "train.eval_sentences": 2}
-    training, held_out = phrasebook_demo.split()
-    monkeypatch.setattr(phrasebook_demo, "SETTINGS", phrasebook_demo.SETTINGS | few | {"train.threads": 1})
-    monkeypatch.setattr(phrasebook_demo, "split", lambda: (training[:200], held_out[:12]))
+    """A demo of three steps over two hundred phrases, with a tiny model."""
+    monkeypatch.setattr(phrasebook_demo, "SETTINGS", phrasebook_demo.SETTINGS | SMALL | FEW)
+    monkeypatch.setattr(phrasebook_demo, "split", lambda: (TRAINING[:200], HELD_OUT[:12]))
 
 
 def test_it_leaves_the_model_the_scores_and_two_pictures_and_replaces_its_own_earlier_folder(

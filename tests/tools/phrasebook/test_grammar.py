@@ -2,11 +2,11 @@
 
 import pytest
 
-from clearhead.demo.vocabulary import english, french
-from clearhead.demo.vocabulary.grammar import A, Subject, Way, being, clause, count, noun_phrase, own, say, tell
-from clearhead.demo.vocabulary.people import HE, MYSELF, NAMES, YOU
-from clearhead.demo.vocabulary.times import PAST
-from clearhead.demo.vocabulary.words import ACTIONS, ADJECTIVES, MOVES, NOUNS, number
+from tools.phrasebook import english, french
+from tools.phrasebook.grammar import A, Subject, Way, being, clause, count, noun_phrase, own, say, tell
+from tools.phrasebook.people import HE, MYSELF, NAMES, YOU
+from tools.phrasebook.times import PAST
+from tools.phrasebook.words import ACTIONS, ADJECTIVES, MOVES, NOUNS, number
 
 VERB = {verb.en: verb for verb in ACTIONS + MOVES}
 

@@ -1,1 +1,0 @@
-"""Words, agreement and sentence patterns of the phrasebook."""

@@ -1,0 +1,1 @@
+"""Programs for working on Clearhead. They aren't part of the package."""
