@@ -75,7 +75,7 @@ def gpt2():
     from clearhead.model.transformer import build
 
     sizes = {"src_vocab_size": 50_257, "tgt_vocab_size": 50_257, "d_model": 768, "n_heads": 12, "d_ff": 3_072}
-    kinds = {"positions": "learned", "activation": "gelu_tanh", "pre_norm": True, "tie": "target"}
+    kinds = {"positions": "learned", "feed_forward": "gelu_tanh", "pre_norm": True, "tie": "target"}
     config = ModelConfig(topology="decoder-only", n_decoder_layers=12, max_len=1_024, **sizes, **kinds)
     torch.manual_seed(0)
     module = build(config).eval()

@@ -22,7 +22,7 @@ from clearhead.decode.registry import open_engine
 from clearhead.model.transformer import build
 
 GPT2 = {"d_model": 768, "n_heads": 12, "d_ff": 3072, "n_decoder_layers": 12, "tgt_vocab_size": 50257}
-GPT2 |= {"positions": "learned", "pre_norm": True, "activation": "gelu_tanh", "tie": "target", "max_len": 8192}
+GPT2 |= {"positions": "learned", "pre_norm": True, "feed_forward": "gelu_tanh", "tie": "target", "max_len": 8192}
 LENGTHS, PROMPTS = (100, 500, 1000), (1000, 2000, 4000)
 
 

@@ -40,7 +40,7 @@ SMALL = "--threads 1 --train.precision=fp32 --train.steps=12 --train.eval_every=
 SMALL += "--data.batch_tokens=512 --data.split=0.05 --model.d_model=32 --model.n_heads=4 --model.d_ff=64"
 ENCODER, DECODER = "--model.n_encoder_layers=2", "--model.n_decoder_layers=2"
 PAIRS = f"pairs.tsv --task translate {SMALL} {ENCODER} {DECODER}"
-MODERN = "--model.pre_norm=true --model.positions=rotary --model.norm=rms --model.activation=swiglu"
+MODERN = "--model.pre_norm=true --model.positions=rotary --model.norm=rms --model.feed_forward=swiglu"
 CASES = {  # arguments of `clearhead train`
     "translate, post-norm": PAIRS,
     "translate, pre-norm and rotary": f"{PAIRS} {MODERN} --train.optimizer=muon --data.subword_dropout=0.1",

@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--tokenizer", default="character", help="tokenizer for Clearhead")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    text = "".join(TextForm().read([options.text], clearhead.DataConfig(unicode="none", whitespace=False)).pieces)
+    text = "".join(TextForm().read([options.text], clearhead.DataConfig(normalise=())).pieces)
     settings = {f"train.{name}": getattr(options, name) for name in ("steps", "threads", "precision")}
     settings["data.tokenizer"] = options.tokenizer
     contenders: dict[str, Callable[[], list[tuple[float, float]]]] = {

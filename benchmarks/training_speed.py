@@ -148,7 +148,7 @@ class PlainLoop(Contender):
             keep_freed_memory()
         self.model = self.build().train()
         train = self.config.train
-        adam: dict[str, Any] = {"betas": (train.beta1, train.beta2), "eps": train.eps, "lr": 1e-4}
+        adam: dict[str, Any] = {"betas": train.adam[:2], "eps": train.adam[2], "lr": 1e-4}
         self.optimizer = torch.optim.Adam(self.model.parameters(), **adam, **({"fused": True} if tuned else {}))
 
     def build(self) -> nn.Module:

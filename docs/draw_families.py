@@ -59,7 +59,7 @@ def rows(model: ModelConfig) -> dict[str, str]:
         "`pre_norm`": str(model.pre_norm).lower(),
         "`norm`": model.norm,
         "`embedding_norm`": str(model.embedding_norm).lower(),
-        "`activation`": model.activation,
+        "`feed_forward`": model.feed_forward,
         "`bias`": str(model.bias).lower(),
         "`embedding_scale`": f"√{model.d_model}" if model.embedding_scale is None else f"{model.embedding_scale:g}",
         "`attention_scale`": f"1/√{model.head_width}" if model.attention_scale is None else "1",
@@ -130,7 +130,7 @@ def sublayers(model: ModelConfig, stack: str) -> list[tuple[str, str]]:
     if stack == "decoder" and model.topology == "encoder-decoder":
         found.append(("cross-attention", "to the encoder's output"))
     biases = "" if model.bias else ", no biases"
-    return [*found, ("feed-forward", ACTIVATIONS[model.activation] + biases)]
+    return [*found, ("feed-forward", ACTIVATIONS[model.feed_forward] + biases)]
 
 
 def likeness(box: Box) -> tuple[str, str]:

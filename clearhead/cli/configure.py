@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import Config
+from ..config.renamed import carried_over
 from ..config.values import read_toml
 from .parser import Options
 from .setting_options import given_settings
@@ -21,7 +22,7 @@ def configure(options: Options, defaults: dict[str, Any] | None = None) -> Confi
         defaults: values that replace the built-in defaults, such as {"model.tie": "none"}.
     """
     flags = _sections(given_settings(options))
-    file = read_toml(Path(options.config)) if options.config else {}
+    file = carried_over(read_toml(Path(options.config))) if options.config else {}
     source = f"{options.config} or the command line" if options.config else "the command line"
     return Config.from_dict(_merged(_sections(defaults or {}), file, flags), source=source)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
+from ..config.renamed import renamed
 from ..errors import ClearheadError
 
 Options = argparse.Namespace
@@ -145,6 +146,9 @@ def parser_of(verb: Verb, *, full: bool = False, width: int | None = None) -> Pa
 
 def _suggestion(option: str, known: Sequence[str]) -> str:
     """Suggest the options that have the same name in some section (--save-every), or else the most similar option."""
+
+    if new := renamed(option.lstrip("-")):
+        return f"it's now part of --{new}"
 
     def last_name(spelling: str) -> str:
         return spelling.lstrip("-").replace("-", "_").split(".")[-1]

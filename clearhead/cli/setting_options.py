@@ -39,7 +39,7 @@ def add_settings(
             groups[section] = parser.add_argument_group(f"settings [{section}]") if section else parser
         text = helps.get(name) or (_help(known[name]) if show_defaults else known[name].help)
         text = text.replace("%", "%%")  # argparse formats help with %
-        hidden = not parser.full and (name not in short or name in rare)
+        hidden = known[name].fact or (not parser.full and (name not in short or name in rare))
         _add(groups[section], known[name], short.get(name, ()), argparse.SUPPRESS if hidden else text, parser.full)
 
 
@@ -53,15 +53,17 @@ def _add(to: argparse._ActionsContainer, setting: Setting, short: Sequence[str],
     if short and setting.type is bool:  # `--sample` alone means true
         to.add_argument(*short, action="store_const", const="true", **shared)
         short, shared["help"] = (), help_text if full else argparse.SUPPRESS
-    if typing.get_origin(setting.type) is tuple:
+    values = _values(setting, full)
+    if values in ("FILE", "TOKEN"):  # of other lists, commas separate the items
         shared |= {"nargs": "+", "action": "extend"}
-    to.add_argument(*short, f"--{setting.name}", metavar=_values(setting, full), **shared)
+    to.add_argument(*short, f"--{setting.name}", metavar=values, **shared)
 
 
 def _help(setting: Setting) -> str:
     if setting.default is None or setting.default in ((), "") or "(default" in setting.help:
         return setting.help
     default = str(setting.default).lower() if isinstance(setting.default, bool) else setting.default
+    default = ",".join(map(str, default)) if isinstance(default, tuple) else default
     if setting.help.endswith(")"):
         return f"{setting.help[:-1]}; default: {default})"
     return f"{setting.help} (default: {default})"
@@ -75,10 +77,13 @@ def _values(setting: Setting, full: bool) -> str:
     if choices:
         return setting.name.split(".")[1].upper()
     kind = _plain(setting.type)
+    numbers = {int: "N", float: "X"}
     if typing.get_origin(kind) is tuple:
-        return "FILE" if setting.name.startswith("data.") else "TOKEN"
+        lists = {"data.normalise": "NAME,...", "model.augment": "NAME,...", "decode.suppress": "TOKEN"}
+        number = numbers.get(typing.get_args(kind)[0])
+        return f"{number},..." if number else lists.get(setting.name, "FILE")
     named = {"train.budget": "TIME", "train.init_from": "DIR", "data.store": "DIR", "train.watch": "TEXT"}
-    return {bool: "true|false", int: "N", float: "X"}.get(kind, named.get(setting.name, "NAME"))
+    return ({bool: "true|false"} | numbers).get(kind, named.get(setting.name, "NAME"))
 
 
 def _choices(setting: Setting) -> str:

@@ -4,14 +4,13 @@ from .config import Config, chosen
 from .data_config import SEPARATORS, DataConfig
 from .decode_config import DecodeConfig
 from .model_config import ModelConfig
-from .model_settings import AUGMENTATION, DROPOUT, SHAPE, SPECIAL
+from .model_settings import DROPOUT, SHAPE, SPECIAL
 from .presets import FAMILIES, PRESETS, TASKS, Family, preset, published
 from .sections import Setting, settings
 from .special_tokens import SpecialTokens
 from .train_config import NEWEST, TrainConfig
 
 __all__ = [
-    "AUGMENTATION",
     "DROPOUT",
     "FAMILIES",
     "NEWEST",

@@ -15,20 +15,16 @@ from .custom_code import check_consent
 from .data_config import DataConfig
 from .decode_config import DecodeConfig
 from .model_config import ModelConfig
-from .model_settings import SHAPE
+from .model_settings import FOUND_IN_DATA, SHAPE
 from .presets import PRESETS, TASKS, check_fits, origin_of, preset
 from .provenance import Origin, Origins, is_origin, may_replace
+from .renamed import carried_over, renamed
 from .sections import SECTIONS, default_sections, flatten, read_setting, settings
-from .setting import require
 from .train_config import TrainConfig
-from .values import is_text, read_toml, spell
+from .values import is_text, read_toml, require, spell
 
 T = TypeVar("T")
 
-_FOUND_IN_DATA = (
-    *("model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes"),
-    *("data.labels", "data.unanswerable", "data.digest"),
-)
 _EITHER_OR = (  # pairs of settings that exclude each other, and why
     ("train.steps", "train.epochs", "each follows from the other"),
     ("train.steps", "train.budget", "a budget chooses the steps"),
@@ -133,7 +129,7 @@ class Config:
         by_value = of_preset.keys() <= given.keys()  # the caller passed what `preset` returns
         for name, value in given.items():
             if not (name in merged and merged[name] == value and (by_value or origins[name] == "task")):
-                merged[name], origins[name] = value, "data" if name in _FOUND_IN_DATA else "user"
+                merged[name], origins[name] = value, "data" if name in FOUND_IN_DATA else "user"
         return self._with(merged, origins)
 
     def _with(self, values: Mapping[str, Any], origins: Origins) -> Self:
@@ -198,7 +194,7 @@ class Config:
 
     @classmethod
     def _from_record(cls, record: Mapping[str, Any], source: str) -> Self:
-        values = flatten({name: value for name, value in record.items() if name != "origins"}, source)
+        values = flatten(carried_over({name: it for name, it in record.items() if name != "origins"}), source)
         values = {name: read_setting(name, value, source) for name, value in values.items()}
         origins = record.get("origins")
         if origins is None:
@@ -210,7 +206,11 @@ class Config:
                 expected="a table of settings and origins",
                 name="origins",
             )
-        known = {name: origin for name, origin in origins.items() if name in settings() and is_origin(origin)}
+        known: dict[str, Origin] = {}
+        for name, origin in origins.items():
+            name = renamed(name) or name
+            if name in settings() and is_origin(origin) and may_replace(origin, known.get(name, "default")):
+                known[name] = origin
         return cls()._with(values, known)
 
     @classmethod
@@ -218,7 +218,7 @@ class Config:
         """Read a TOML file with the optional sections [model], [data], [train] and [decode]."""
         usable = isinstance(path, str | Path) and is_text(str(path))
         require(usable, "path", path, "the path of a TOML file", what="isn't valid")
-        return cls.from_dict(read_toml(Path(path)), source=str(path))
+        return cls.from_dict(carried_over(read_toml(Path(path))), source=str(path))
 
     def to_toml(self) -> str:
         """Return all settings as TOML. Only the user's are active; the others are comments that show their origin."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from .setting import FRACTION, POSITIVE, check_types, require, setting
+from .values import FRACTION, POSITIVE, check_types, fact, none_is_empty, require, setting
 
 SEPARATORS = {
     "tab": "\t",
@@ -11,6 +11,9 @@ SEPARATORS = {
     "semicolon": ";",
     "pipe": "|",
 }  # names, because some are hard to type in a shell
+
+
+_NORMALISATIONS = ("NFC", "NFKC", "lowercase", "whitespace")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +54,11 @@ class DataConfig:
     subword_dropout: float = setting(
         0.0, "probability of skipping a BPE merge during training, so that each epoch splits words differently"
     )
-    unicode: Literal["NFC", "NFKC", "none"] = setting("NFC", "Unicode normalisation form")
-    whitespace: bool = setting(True, "collapse runs of whitespace to one space and strip both ends")
-    lowercase: bool = setting(False, "convert all text to lower case")
+    normalise: tuple[str, ...] = setting(
+        ("NFC", "whitespace"),
+        "how texts are normalised: NFC or NFKC (Unicode forms), lowercase, and whitespace (collapse runs of it to one "
+        "space and strip both ends); or none",
+    )
     max_len: int = setting(
         250, "maximum length of a source or target in tokens; longer examples are dropped or truncated, and reported"
     )
@@ -65,11 +70,11 @@ class DataConfig:
     batch_sentences: int | None = setting(
         None, "maximum number of examples per batch (default: limited only by data.batch_tokens)"
     )
-    unanswerable: bool = setting(
+    unanswerable: bool = fact(
         False, "whether some training questions have no answer in their text (default: detected from the data)"
     )
-    labels: tuple[str, ...] = setting((), "all labels of the training data (default: detected from the data)")
-    digest: str = setting("", "SHA-256 of the training data (recorded by training)")
+    labels: tuple[str, ...] = fact((), "all labels of the training data (default: detected from the data)")
+    digest: str = fact("", "SHA-256 of the training data (recorded by training)")
     name: str = setting("", "name of the data set, for the model card")
     source: str = setting("", "origin of the data, for the model card")
     licence: str = setting("", "licence of the data, for the model card")
@@ -77,6 +82,11 @@ class DataConfig:
     def __post_init__(self) -> None:
         """Reject invalid settings."""
         check_types(self, "data")
+        none_is_empty(self, "normalise")
+        object.__setattr__(self, "normalise", tuple(sorted(self.normalise)))  # their order doesn't matter
+        known = {*self.normalise} <= {*_NORMALISATIONS} and not {"NFC", "NFKC"} <= {*self.normalise}
+        expected = f"none, or some of {', '.join(_NORMALISATIONS)}, with at most one Unicode form"
+        require(known, "data.normalise", self.normalise, expected, what="isn't valid")
         fits = self.separator in ("", *SEPARATORS) or (len(self.separator) == 1 and self.separator not in '"\r\n')
         names = f"one character other than a quote or line break, or one of {', '.join(SEPARATORS)}"
         require(fits, "data.separator", self.separator, names, what="isn't a column separator")

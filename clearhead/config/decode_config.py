@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from .setting import NOT_NEGATIVE, POSITIVE, check_types, require, setting
+from .values import NOT_NEGATIVE, POSITIVE, check_types, require, setting
 
 _MOST = {
     "alpha": 100,

@@ -1,14 +1,13 @@
 """The model's configuration: its settings, with range checks and consistency checks."""
 
-import math
 from dataclasses import dataclass
 
 from .model_settings import DROPOUT, SPECIAL, ModelSettings
-from .rotary_scaling import rotary_scaling
-from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, check_types, require
+from .notations import Rotary, read_rotary
+from .values import FRACTION, NOT_NEGATIVE, POSITIVE, check_types, none_is_empty, require
 
 _MOST = {"d_model": 2**17, "d_ff": 2**20, "n_encoder_layers": 1000, "n_decoder_layers": 1000}
-_MOST |= {"relative_buckets": 2**16, "relative_distance": 2**20}
+_MOST_RELATIVE = (2**16, 2**20)  # buckets, and distance
 _FACTORS = {"norm_eps": (1e-30, 1), **dict.fromkeys(("attention_scale", "embedding_scale", "logit_scale"), (1e-6, 1e6))}
 _LARGEST_TABLE = 2**29  # numbers, as in `model.positions`: 4 GiB while they're computed
 _FRONT_SIZES = {
@@ -26,6 +25,7 @@ class ModelConfig(ModelSettings):
     def __post_init__(self) -> None:
         """Reject invalid settings."""
         check_types(self, "model")
+        none_is_empty(self, "augment")
         _check(self)
 
 
@@ -76,22 +76,18 @@ def _check_positions(config: ModelSettings) -> None:
     fits = config.max_len <= most or config.positions not in ("sinusoidal", "sinusoidal_halves")
     fix = "set it to the length of your longest text, or use positions without a table"
     require(fits, "model.max_len", config.max_len, f"{most:,} or less", what=what, fix=fix)
-    require(1 < config.rotary_base < math.inf, "model.rotary_base", config.rotary_base, "a number above 1")
-    scaling = rotary_scaling(config.rotary_scaling)
-    for name, value, unset in (
-        ("rotary_base", config.rotary_base, 10_000.0),
-        ("rotary_scaling", scaling, ()),
-        ("relative_buckets", config.relative_buckets, 32),
-        ("relative_distance", config.relative_distance, 128),
+    for name, scheme, unset in (
+        ("rotary", "rotary", read_rotary(config.rotary) == Rotary()),
+        ("relative_buckets", "relative", config.relative_buckets == (32, 128)),
     ):
-        scheme = name.partition("_")[0]
-        fits = value == unset or config.positions == scheme or ":" in config.positions
+        fits = unset or config.positions == scheme or ":" in config.positions
         what = f"has no effect on model.positions={config.positions!r}"
         require(fits, f"model.{name}", getattr(config, name), f"model.positions={scheme!r}", what=what)
-    buckets, least = config.relative_buckets, config.relative_buckets // 2 + 1
-    require(buckets >= 4, "model.relative_buckets", buckets, "4 or more")
-    distance, expected = config.relative_distance, f"{least} or more with model.relative_buckets={buckets}"
-    require(distance >= least, "model.relative_distance", distance, expected)
+    buckets, distance = (*config.relative_buckets, 0, 0)[:2]
+    fits = len(config.relative_buckets) == 2 and buckets >= 4 and distance > buckets // 2
+    fits = fits and all(it <= most for it, most in zip(config.relative_buckets, _MOST_RELATIVE))
+    expected = "4 buckets or more, and a distance of more than half their number, such as 32,128"
+    require(fits, "model.relative_buckets", config.relative_buckets, expected)
     if config.window is not None:
         require(config.window >= 1, "model.window", config.window, POSITIVE)
         what, expected = _does_not_fit(config), "a model with a decoder"
@@ -147,12 +143,13 @@ def _check_topology(config: ModelSettings) -> None:
         require(fits, f"model.{name}", value, "an encoder-only model", what=_does_not_fit(config), fix=fix)
     for name, unset, head in (
         ("n_classes", 0, "class"),
-        ("pooler", "none", "class"),
-        ("token_transform", False, "token"),
         ("n_separators", 1, "span"),
     ):
         value, what = getattr(config, name), f"doesn't fit model.head={config.head!r}"
         require(config.head == head or value == unset, f"model.{name}", value, f"model.head={head!r}", what=what)
+    layers = {"class": ("none", "tanh", "relu"), "token": ("none", "norm")}.get(config.head, ("none",))
+    what = f"doesn't fit model.head={config.head!r}"
+    require(config.head_layer in layers, "model.head_layer", config.head_layer, " or ".join(layers), what=what)
     projects = config.topology != "encoder-only"
     what = "has no effect without a decoder"
     require(projects or config.logit_scale == 1, "model.logit_scale", config.logit_scale, "1", what=what)
@@ -166,11 +163,8 @@ def _check_fronts(config: ModelSettings) -> None:
     for name, (least, most) in _FRONT_SIZES.items():
         value, expected = getattr(config, name), f"a number from {least:,} to {most:,}"
         require(value is None or least <= value <= most, f"model.{name}", value, expected)
+    _ = config.augmentation  # rejects what isn't one
     require(config.image_channels in (None, 1, 3), "model.image_channels", config.image_channels, "1 or 3")
-    require(config.shift >= 0, "model.shift", config.shift, NOT_NEGATIVE)
-    require(0 < config.crop <= 1, "model.crop", config.crop, "a number above 0, at most 1")
-    for name in ("spec_augment", "speed"):
-        require(0 <= getattr(config, name) < 1, f"model.{name}", getattr(config, name), FRACTION)
     if config.image_size is not None and config.patch_size is not None:
         what = f"doesn't divide model.image_size={config.image_size}"
         expected = f"a divisor of {config.image_size}"

@@ -3,12 +3,16 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from .setting import setting
+from .notations import augmentation
 from .special_tokens import SpecialTokens
+from .values import fact, setting
 
 DROPOUT = ("model.dropout", "model.attention_dropout", "model.activation_dropout")
-AUGMENTATION = ("model.shift", "model.flip", "model.crop", "model.spec_augment", "model.speed")
 SPECIAL = tuple(f"model.{name}_id" for name in ("pad", "bos", "eos", "unk", "mask", "start"))
+FOUND_IN_DATA = (  # facts that training finds; the others come with an imported vocabulary
+    *("model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes"),
+    *("data.labels", "data.unanswerable", "data.digest"),
+)
 SHAPE = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers", "model.n_decoder_layers")
 
 
@@ -19,8 +23,8 @@ class ModelSettings:
     topology: Literal["encoder-decoder", "decoder-only", "encoder-only"] = setting(
         "encoder-decoder", "model topology: the stacks of Figure 1 to build"
     )
-    src_vocab_size: int = setting(0, "source vocabulary size; 0 until the tokenizer is trained")
-    tgt_vocab_size: int = setting(0, "target vocabulary size; 0 until the tokenizer is trained")
+    src_vocab_size: int = fact(0, "source vocabulary size; 0 until the tokenizer is trained")
+    tgt_vocab_size: int = fact(0, "target vocabulary size; 0 until the tokenizer is trained")
     front: str = setting(
         "tokens", "front end that embeds the encoder's input: tokens, patches, frames or package.module:Class"
     )
@@ -52,13 +56,15 @@ class ModelSettings:
         "position scheme: sinusoidal, sinusoidal_halves, sinusoidal_2d, learned, rotary, relative, alibi or "
         "package.module:Class",
     )
-    rotary_base: float = setting(10_000.0, "base of the wavelengths of rotary positions")
-    rotary_scaling: str = setting(
-        "none",
-        "stretching of rotary positions: none, linear:FACTOR, llama3:FACTOR:LOW:HIGH:LENGTH or yarn:FACTOR:SHORT:LONG",
+    rotary: str = setting(
+        "10000",
+        "wavelengths of rotary positions: BASE, or BASE:linear:FACTOR, BASE:llama3:FACTOR:LOW:HIGH:LENGTH or "
+        "BASE:yarn:FACTOR:SHORT:LONG, which stretch them",
     )
-    relative_buckets: int = setting(32, "number of buckets of distances of relative positions")
-    relative_distance: int = setting(128, "distance in tokens from which relative positions share the last bucket")
+    relative_buckets: tuple[int, ...] = setting(
+        (32, 128),
+        "relative positions: number of buckets of distances, and distance in tokens from which they share the last one",
+    )
     max_len: int = setting(5000, "maximum sequence length in tokens")
     norm: str = setting("layer", "normalisation: layer, rms or package.module:Class")
     norm_eps: float = setting(1e-5, "epsilon added to the variance in normalisation layers")
@@ -70,15 +76,10 @@ class ModelSettings:
     embedding_scale: float | None = setting(
         None, "factor of the token embeddings (default: sqrt(model.d_model), section 3.4)"
     )
-    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"] = setting(
+    feed_forward: str = setting(
         "relu",
-        "activation function of the feed-forward network: relu (the paper), gelu, gelu_tanh, silu, or gated: swiglu, "
-        "geglu",
-    )
-    feed_forward: str | None = setting(
-        None,
-        "feed-forward network: relu, gelu, gelu_tanh, silu, swiglu, geglu or package.module:Class (default: "
-        "model.activation)",
+        "feed-forward network: relu (the paper), gelu, gelu_tanh, silu, or gated: swiglu, geglu; or "
+        "package.module:Class",
     )
     bias: bool = setting(True, "add biases to linear layers")
     qkv_bias: bool | None = setting(
@@ -99,30 +100,31 @@ class ModelSettings:
         "output head of an encoder-only model: class (labels a text), span (finds a passage), token (predicts masked "
         "tokens) or none",
     )
-    n_classes: int = setting(0, "number of classes of the class head; 0 until the labels are known")
+    n_classes: int = fact(0, "number of classes of the class head; 0 until the labels are known")
     pooling: Literal["mean", "first"] = setting(
         "mean", "input of the class head, and embedding of a text: the mean of all tokens, or the first token"
     )
     normalize: bool = setting(False, "scale the embeddings of texts to length 1")
-    pooler: Literal["none", "tanh", "relu"] = setting(
-        "none", "activation of a hidden layer in the class head, or none without such a layer"
+    head_layer: Literal["none", "tanh", "relu", "norm"] = setting(
+        "none",
+        "hidden layer before the head's projection: tanh or relu in a class head, norm (the activation of "
+        "model.feed_forward, then a norm) in a token head, or none",
     )
-    token_transform: bool = setting(False, "put a feed-forward layer and a norm before the token head's projection")
     begin: bool = setting(
         False, "begin every source, prompt or labelled text with the BOS token; implied by model.pooling=first"
     )
-    end: bool = setting(True, "end every source of an encoder-decoder with the EOS token")
-    pad_id: int = setting(0, "id of the padding token; the vocabulary size if there is none")
-    bos_id: int = setting(1, "id of the token that begins a text")
-    eos_id: int = setting(2, "id of the token that ends a text")
-    more_eos_ids: tuple[int, ...] = setting((), "ids of more tokens that end an answer, as in some imported models")
-    unk_id: int | None = setting(3, "id of the token for unknown words; none if there is none")
-    mask_id: int | None = setting(3, "id of the token that masks others in denoising; none if there is none")
-    start_id: int | None = setting(None, "id of the decoder's first input (default: model.bos_id)")
+    end: bool = fact(True, "end every source of an encoder-decoder with the EOS token")
+    pad_id: int = fact(0, "id of the padding token; the vocabulary size if there is none")
+    bos_id: int = fact(1, "id of the token that begins a text")
+    eos_id: int = fact(2, "id of the token that ends a text")
+    more_eos_ids: tuple[int, ...] = fact((), "ids of more tokens that end an answer, as in some imported models")
+    unk_id: int | None = fact(3, "id of the token for unknown words; none if there is none")
+    mask_id: int | None = fact(3, "id of the token that masks others in denoising; none if there is none")
+    start_id: int | None = fact(None, "id of the decoder's first input (default: model.bos_id)")
     n_token_types: int = setting(
         0, "number of learned token-type embeddings in an encoder-only model, such as 2 for question and text"
     )
-    n_separators: int = setting(1, "number of EOS tokens between a question and its text")
+    n_separators: int = fact(1, "number of EOS tokens between a question and its text")
 
     image_size: int | None = setting(
         None, "height and width in pixels that images are resized to (default: depends on the images)"
@@ -134,24 +136,25 @@ class ModelSettings:
         None,
         "height and width of a patch in pixels; divides model.image_size (default: the largest for 7 patches per row)",
     )
-    shift: int = setting(0, "augmentation: shift training images by up to this many pixels in each direction")
-    flip: bool = setting(False, "augmentation: flip half of the training images horizontally")
-    crop: float = setting(
-        1.0, "augmentation: randomly crop training images, keeping at least this fraction of the area"
-    )
     sample_rate: int | None = setting(
         None, "sample rate in Hz that audio is resampled to (default: that of the recordings, at most 16000)"
     )
     n_mels: int = setting(40, "number of mel bands in a spectrogram")
-    spec_augment: float = setting(
-        0.0, "augmentation: maximum fraction of the bands or frames that each SpecAugment mask covers in training"
+    augment: tuple[str, ...] = setting(
+        (),
+        "changes that training makes at random. Images: shift=PIXELS, flip, crop=SMALLEST_SHARE; audio: "
+        "spec_augment=LARGEST_SHARE of a mask, speed=LARGEST_CHANGE",
     )
-    speed: float = setting(0.0, "augmentation: randomly change the speed of training audio by up to this fraction")
 
     @property
     def head_width(self) -> int:
         """The width of an attention head, K."""
         return self.d_head or self.d_model // self.n_heads
+
+    @property
+    def augmentation(self) -> dict[str, float]:
+        """All augmentations, by name; see `notations.OFF`."""
+        return augmentation(self.augment)
 
     @property
     def vocabulary_sizes(self) -> dict[str, int]:

@@ -88,7 +88,7 @@ FAMILIES = {  # each names every part that it shares with the paper too, where s
         "GPT-2 124M",
         "Radford et al. 2019",
         _shape("decoder-only", 768, 12, 3072, 12)
-        | _model(positions="learned", norm="layer", norm_eps=1e-5, pre_norm=True, activation="gelu_tanh", bias=True)
+        | _model(positions="learned", norm="layer", norm_eps=1e-5, pre_norm=True, feed_forward="gelu_tanh", bias=True)
         | _model(tie="all", dropout=0.1),
         _model(tgt_vocab_size=50_257, max_len=1024),
     ),
@@ -96,20 +96,20 @@ FAMILIES = {  # each names every part that it shares with the paper too, where s
         "BERT-base uncased",
         "Devlin et al. 2019",
         _shape("encoder-only", 768, 12, 3072, 12)
-        | _model(positions="learned", norm="layer", norm_eps=1e-12, pre_norm=False, activation="gelu", bias=True)
+        | _model(positions="learned", norm="layer", norm_eps=1e-12, pre_norm=False, feed_forward="gelu", bias=True)
         | _model(tie="all", dropout=0.1, embedding_norm=True, n_token_types=2, pooling="first"),
         _model(src_vocab_size=30_522, max_len=512, head="token"),
         {
-            "class": _model(pooler="tanh", token_transform=False, projection_bias=None),
-            "span": _model(pooler="none", token_transform=False, projection_bias=None),
-            "token": _model(pooler="none", token_transform=True, projection_bias=True),
+            "class": _model(head_layer="tanh", projection_bias=None),
+            "span": _model(head_layer="none", projection_bias=None),
+            "token": _model(head_layer="norm", projection_bias=True),
         },
     ),
     "t5-small": Family(
         "T5-small",
         "Raffel et al. 2020",
         _shape("encoder-decoder", 512, 8, 2048, 6)
-        | _model(positions="relative", norm="rms", norm_eps=1e-6, pre_norm=True, activation="relu", bias=False)
+        | _model(positions="relative", norm="rms", norm_eps=1e-6, pre_norm=True, feed_forward="relu", bias=False)
         | _model(tie="all", dropout=0.1, attention_scale=1.0, logit_scale=512**-0.5),
         _model(src_vocab_size=32_128, tgt_vocab_size=32_128, max_len=512),
     ),
@@ -117,7 +117,7 @@ FAMILIES = {  # each names every part that it shares with the paper too, where s
         "ViT-Ti/16",
         "Dosovitskiy et al. 2021",
         _shape("encoder-only", 192, 3, 768, 12)
-        | _model(positions="learned", norm="layer", norm_eps=1e-6, pre_norm=True, activation="gelu", bias=True)
+        | _model(positions="learned", norm="layer", norm_eps=1e-6, pre_norm=True, feed_forward="gelu", bias=True)
         | _model(dropout=0.0, front="patches", image_size=224, patch_size=16, pooling="first"),
         _model(image_channels=3, n_classes=1000, max_len=197, head="class"),
         {"class": {}},
@@ -126,7 +126,7 @@ FAMILIES = {  # each names every part that it shares with the paper too, where s
         "Llama 160M",
         "Touvron et al. 2023",
         _shape("decoder-only", 768, 12, 3072, 12)
-        | _model(positions="rotary", norm="rms", norm_eps=1e-6, pre_norm=True, activation="swiglu", bias=False)
+        | _model(positions="rotary", norm="rms", norm_eps=1e-6, pre_norm=True, feed_forward="swiglu", bias=False)
         | _model(tie="none", projection_bias=False, dropout=0.0),
         _model(tgt_vocab_size=32_000, max_len=2048),
     ),

@@ -11,6 +11,7 @@ from ..errors import ConfigError, suggestion
 from .data_config import DataConfig
 from .decode_config import DecodeConfig
 from .model_config import ModelConfig
+from .renamed import renamed
 from .train_config import TrainConfig
 from .values import read_value, spell, within
 
@@ -24,12 +25,13 @@ SECTIONS: dict[str, type[Any]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """Name, type, default and help text of a setting."""
+    """Name, type, default and help text of a setting, or of a fact: what the data or a vocabulary decide."""
 
     name: str
     type: Any
     default: Any
     help: str
+    fact: bool = False
 
 
 @cache
@@ -40,7 +42,7 @@ def settings() -> Mapping[str, Setting]:
         types = typing.get_type_hints(kind)
         for it in dataclasses.fields(kind):
             name = f"{section}.{it.name}"
-            found[name] = Setting(name, types[it.name], it.default, it.metadata["help"])
+            found[name] = Setting(name, types[it.name], it.default, it.metadata["help"], "fact" in it.metadata)
     return found
 
 
@@ -53,6 +55,9 @@ def default_sections() -> Mapping[str, Any]:
 def read_setting(name: str, value: Any, source: str) -> Any:
     """Convert a value to the type of the setting `name`. Error messages start with `source`."""
     if name not in settings():
+        if new := renamed(name):
+            error = ConfigError(f"{name} is now part of {new}", fix=f"set {new}: {settings()[new].help}", name=name)
+            raise within(source, error)
         fix, expected = suggestion(str(name), settings()), "a setting such as train.steps or decode.beam"
         raise within(source, ConfigError(f"unknown setting {name!r}", expected=expected, fix=fix, name=str(name)))
     return read_value(value, settings()[name].type, name, source=source)

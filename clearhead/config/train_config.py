@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .presets import check_task, preset
-from .setting import FRACTION, NOT_NEGATIVE, POSITIVE, check_types, require, setting
-from .values import read_duration, read_size
+from .values import FRACTION, NOT_NEGATIVE, POSITIVE, check_types, read_duration, read_size, require, setting
 
 NEWEST = "newest"  # a value of train.best: keep the newest weights, whatever their score
-_COUNTS = ("steps", "warm_steps", "soup", "eval_every", "eval_sentences", "save_every", "keep", "log_every", "threads",
+_COUNTS = ("steps", "warm_steps", "soup", "eval_every", "eval_sentences", "save_every", "log_every", "threads",
            "accumulate", "micro_batches")  # fmt: skip
 _MOST_THREADS = 1024  # torch crashes with many more; more threads than cores only help to reproduce a run bit for bit
 
@@ -59,9 +58,7 @@ class TrainConfig:
     lr: float | None = setting(
         None, "peak learning rate (default: depends on model width and warmup; a fifth of that with train.init_from)"
     )
-    beta1: float = setting(0.9, "Adam's decay rate for the gradient average")
-    beta2: float = setting(0.98, "Adam's decay rate for the squared-gradient average")
-    eps: float = setting(1e-9, "Adam's epsilon")
+    adam: tuple[float, ...] = setting((0.9, 0.98, 1e-9), "Adam's beta1, beta2 and epsilon (section 5.3)")
     weight_decay: float = setting(0.0, "decoupled weight decay for adamw and muon; muon applies it only in the blocks")
     schedule: Literal["paper", "cosine", "linear", "constant"] | None = setting(
         None, "learning-rate schedule after the warmup (default: linear)"
@@ -105,12 +102,12 @@ class TrainConfig:
         "score that selects the weights to keep: loss, or one of the task's scores; newest keeps the latest weights",
     )
     patience: int = setting(0, "stop after this many evaluations without a better score; 0 never stops early")
-    average: int = setting(0, "number of most recent checkpoints to average at the end; 0 disables averaging")
-    ema: float = setting(
-        0.0, "decay of an exponential moving average that is saved in place of the weights; 0 disables it"
+    average: float = setting(
+        0.0,
+        "number of most recent checkpoints to average at the end (section 6.1); or, below 1, the decay of a moving "
+        "average that is saved in place of the weights; 0 disables averaging",
     )
     save_every: int | None = setting(None, "steps between checkpoints (default: train.eval_every)")
-    keep: int = setting(2, "number of most recent checkpoints to keep")
     log_every: int = setting(20, "steps between lines in metrics.jsonl")
     watch: str = setting("", "text to track during training, for `explain --film`")
     tensorboard: bool = setting(False, "write TensorBoard logs to tensorboard/ in the model folder")
@@ -119,6 +116,16 @@ class TrainConfig:
     def begins_trained(self) -> bool:
         """True if training starts from trained weights."""
         return bool(self.init_from or self.warm_start)
+
+    @property
+    def n_averaged(self) -> int:
+        """The number of checkpoints to average at the end."""
+        return int(self.average) if self.average >= 1 else 0
+
+    @property
+    def ema(self) -> float:
+        """The decay of the moving average of the weights, or 0 without one."""
+        return self.average if self.average < 1 else 0.0
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
@@ -135,21 +142,20 @@ class TrainConfig:
             require(value is None or value >= 1, f"train.{name}", value, POSITIVE)
         most = f"a whole number from 1 to {_MOST_THREADS:,} (this machine has {os.cpu_count() or 1} cores)"
         require(self.threads is None or self.threads <= _MOST_THREADS, "train.threads", self.threads, most)
-        for name in ("beta1", "beta2", "label_smoothing", "ema"):
-            require(0 <= getattr(self, name) < 1, f"train.{name}", getattr(self, name), FRACTION)
+        require(0 <= self.label_smoothing < 1, "train.label_smoothing", self.label_smoothing, FRACTION)
+        fits = len(self.adam) == 3 and all(0 <= it < 1 for it in self.adam[:2]) and self.adam[-1] > 0
+        require(fits, "train.adam", self.adam, "two numbers from 0 to below 1, and one above 0, such as 0.9,0.98,1e-9")
+        whole = self.average < 1 or self.average == int(self.average)
+        require(whole, "train.average", self.average, "a whole number of checkpoints, or a decay below 1")
         for name in ("clip", "weight_decay", "seed", "average", "patience", "r_drop", "lr_end"):
             require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), NOT_NEGATIVE)
         require(self.seed < 2**63, "train.seed", self.seed, "less than 2^63")
         require(self.epochs is None or self.epochs > 0, "train.epochs", self.epochs, "a number above 0")
         require(self.warmup is None or self.warmup >= 0, "train.warmup", self.warmup, NOT_NEGATIVE)
         require(self.lr is None or self.lr > 0, "train.lr", self.lr, "a number above 0")
-        require(self.eps > 0, "train.eps", self.eps, "a number above 0")
         long_enough = self.hidden_span is None or self.hidden_span >= 1
         require(long_enough, "train.hidden_span", self.hidden_span, POSITIVE)
         self._check_schedule()
-        one_average = not (self.ema and self.average)
-        require(one_average, "train.average", self.average, "0", what=f"contradicts train.ema={self.ema}",
-                fix="set train.average=0 or train.ema=0")  # fmt: skip
         decays = not self.weight_decay or self.optimizer != "adam"
         require(decays, "train.weight_decay", self.weight_decay, "0", what="has no effect with train.optimizer='adam'",
                 fix="set train.optimizer to adamw or muon")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Parse and format values: settings from TOML files and the command line, and numbers for JSON."""
+"""Define settings, check, parse and format their values, and format numbers for JSON."""
 
 import contextlib
 import math
@@ -6,11 +6,15 @@ import numbers
 import re
 import types
 import typing
+from dataclasses import field
 from pathlib import Path
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard, TypeVar
 
 from ..errors import ConfigError, suggestion
 
+T = TypeVar("T")
+
+POSITIVE, NOT_NEGATIVE, FRACTION = "1 or more", "0 or more", "0 or more, and less than 1"
 _LARGEST_TOML = 1_000_000  # bytes
 _MOST_BITS = 4000  # of a number in a message; Python rejects very long ones
 
@@ -105,7 +109,7 @@ def read_value(value: Any, kind: Any, name: str, *, source: str = "", parse: boo
 
 
 _EXPECTED: dict[Any, str] = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a string"}
-_EXPECTED |= {tuple[int, ...]: "a list of whole numbers"}
+_EXPECTED |= {tuple[int, ...]: "a list of whole numbers", tuple[float, ...]: "a list of numbers"}
 _BOOLEANS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
 
 
@@ -175,3 +179,33 @@ def finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [finite(item) for item in value]
     return value
+
+
+def setting(default: T, help: str) -> T:
+    """Return a dataclass field with a help text for `--help` and the documentation."""
+    return field(default=default, metadata={"help": help})
+
+
+def fact(default: T, help: str) -> T:
+    """Return a field like a setting's for what the data or an imported vocabulary decide. No help shows it."""
+    return field(default=default, metadata={"help": help, "fact": True})
+
+
+def require(holds: bool, name: str, value: Any, expected: str, *, what: str = "is out of range", fix: str = "") -> None:
+    """Raise a ConfigError that reads "name=value what" unless `holds` is true."""
+    if not holds:
+        raise ConfigError(f"{name}={spell(value)} {what}", expected=expected, fix=fix, name=name, value=value)
+
+
+def none_is_empty(section: Any, key: str) -> None:
+    """Let ("none",), as in TOML and on the command line, stand for an empty list in a setting of a section."""
+    if getattr(section, key) == ("none",):
+        object.__setattr__(section, key, ())
+
+
+def check_types(section: Any, name: str) -> None:
+    """Raise ConfigError unless every setting of the section `name` has its declared type. Lists become tuples."""
+    for key, kind in typing.get_type_hints(type(section)).items():
+        value = getattr(section, key)
+        if value is not section.__dataclass_fields__[key].default:
+            object.__setattr__(section, key, read_value(value, kind, f"{name}.{key}", parse=False))

@@ -41,7 +41,7 @@ def rotary_frequencies(width: int, base: float, scaling: tuple[float, ...]) -> N
     Args:
         width: the width of a head, K.
         base: the base of the wavelengths.
-        scaling: how they're stretched; see `rotary_scaling`.
+        scaling: how they're stretched; see `read_rotary`.
     """
     frequency = base ** -(np.arange(0, width, 2) / width)
     if len(scaling) < 3:

@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {
     "model.d_model": 192,
     "model.n_heads": 6,
     "model.d_ff": 512,
-    "model.activation": "swiglu",
+    "model.feed_forward": "swiglu",
     "model.tie": "none",
     "model.n_encoder_layers": 0,
     "model.n_decoder_layers": 2,

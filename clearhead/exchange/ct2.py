@@ -11,6 +11,7 @@ import tokenizers
 from numpy.typing import NDArray
 
 from ..config import ModelConfig
+from ..config.notations import read_rotary
 from ..decode.engines.ct2_support import ACTIVATIONS, SOURCE_END, ct2_obstacle
 from ..decode.model_handle import Weights
 from ..decode.position_tables import position_table
@@ -127,7 +128,7 @@ class _Variables:
         scale = config.d_model**0.5 if config.embedding_scale is None else config.embedding_scale
         self._number(f"{stack}/num_heads", config.n_heads, np.int16)
         self._number(f"{stack}/pre_norm", config.pre_norm, np.int8)
-        self._number(f"{stack}/activation", ACTIVATIONS[config.feed_forward or config.activation], np.int8)
+        self._number(f"{stack}/activation", ACTIVATIONS[config.feed_forward], np.int8)
         self._number(f"{stack}/scale_embeddings", scale, np.float32)
         shared = config.topology == "encoder-decoder" and config.tie in ("all", "embeddings")
         embedding = f"{stack}/embeddings{'_0' if stack == 'encoder' else ''}/weight"
@@ -157,7 +158,7 @@ class _Variables:
         if config.positions == "rotary" and theirs.endswith("self_attention"):
             self._number(f"{theirs}/rotary_dim", config.head_width, np.int32)
             self._number(f"{theirs}/rotary_interleave", False, np.int8)
-            self._number(f"{theirs}/rotary_base", config.rotary_base, np.float32)
+            self._number(f"{theirs}/rotary_base", read_rotary(config.rotary).base, np.float32)
         if config.attention_scale is not None:
             self._number(f"{theirs}/queries_scale", config.attention_scale, np.float32)
         if config.n_kv_heads is not None:

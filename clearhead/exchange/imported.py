@@ -98,7 +98,7 @@ def complete(settings: Mapping[str, Any], folder: Path) -> Config:
     task = task_of(Config().assign(known, "model"))
     longest = min(settings.get("model.max_len", _MOST_TOKENS), _MOST_TOKENS)
     general = {"data.max_len": longest, "data.batch_tokens": max(4096, longest), "decode.suppress_special": False}
-    general |= {"data.unicode": "none", "data.whitespace": False, "decode.no_repeat_ngram": 0}
+    general |= {"data.normalise": (), "decode.no_repeat_ngram": 0}
     try:
         of_task = {name: it for name, it in task.defaults.items() if not name.startswith("model.")}
         ours = {**of_task, **task.required, **general, **settings}

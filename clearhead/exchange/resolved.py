@@ -17,7 +17,6 @@ def resolved(model: ModelSettings) -> dict[str, Any]:
         "attention_scale": model.head_width**-0.5,
         "final_norm": model.pre_norm,
         "embedding_scale": model.d_model**0.5,
-        "feed_forward": model.activation,
         "qkv_bias": model.bias,
         "projection_bias": own_projection,
         "start_id": model.bos_id,

@@ -114,14 +114,14 @@ class _Table:
         width = config.d_model
         if config.head == "class":
             self.linear("head.linear", width, config.n_classes, bias=config.bias)
-            if config.pooler != "none":
+            if config.head_layer != "none":
                 self.linear("head.hidden", width, width, bias=config.bias)
         elif config.head == "span":
             self.linear("head.linear", width, 2)
         elif config.head == "token":
             tied = config.tie in ("all", "target") and config.front == "tokens"
             self.projection("head.projection", config.src_vocab_size, tied=tied)
-            if config.token_transform:
+            if config.head_layer == "norm":
                 self.linear("head.transform.linear", width, width)
                 self.norm("head.transform.norm")
 
@@ -144,7 +144,7 @@ class _Table:
         if config.positions == "learned":
             self.shapes[f"{prefix}positions.table"] = (config.max_len, config.d_model)
         elif config.positions == "relative":
-            self.shapes[f"{prefix}positions.table"] = (config.relative_buckets, config.n_heads)
+            self.shapes[f"{prefix}positions.table"] = (config.relative_buckets[0], config.n_heads)
         if config.embedding_norm:
             self.norm(f"{prefix}embedding_norm")
         if self.has_final_norm:
@@ -160,7 +160,7 @@ class _Table:
             for layer, outputs in layers.items():
                 self.linear(f"{name}.{attention}.{layer}", width, outputs, bias=qkv_bias)
             self.linear(f"{name}.{attention}.out", own, width, bias=bias)
-        inner = config.d_ff * (2 if (config.feed_forward or config.activation) in ("swiglu", "geglu") else 1)
+        inner = config.d_ff * (2 if config.feed_forward in ("swiglu", "geglu") else 1)
         self.linear(f"{name}.feed_forward.inner", width, inner, bias=bias)
         self.linear(f"{name}.feed_forward.outer", config.d_ff, width, bias=bias)
         for number in norms:

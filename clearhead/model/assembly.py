@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from ..config import ModelConfig
-from ..config.rotary_scaling import rotary_scaling
+from ..config.notations import read_rotary
 from ..errors import ConfigError
 from .attention import ATTENTIONS, Attend, CrossAttention, SelfAttention
 from .blocks import DecoderBlock, EncoderBlock
@@ -99,13 +99,13 @@ def make_head(config: ModelConfig, front: Front) -> Classifier | SpanFinder | To
                     value=config.n_classes,
                 )
             shape = (config.d_model, config.n_classes)
-            return Classifier(*shape, config.pooling, config.dropout, bias=config.bias, pooler=config.pooler)
+            return Classifier(*shape, config.pooling, config.dropout, bias=config.bias, pooler=config.head_layer)
         case "span":
             return SpanFinder(config.d_model)
         case "token":
             tied = front if isinstance(front, Embedding) else None
-            name = config.activation if config.activation in ACTIVATIONS else "gelu"
-            transform = TokenTransform(config.d_model, _norm(config), name) if config.token_transform else None
+            name = config.feed_forward if config.feed_forward in ACTIVATIONS else "gelu"
+            transform = TokenTransform(config.d_model, _norm(config), name) if config.head_layer == "norm" else None
             return TokenPredictor(make_projection(config, config.src_vocab_size, tied), transform)
         case "none":
             return None
@@ -123,7 +123,7 @@ def check_parts(config: ModelConfig) -> None:
     FRONT.find(config.front, _for_front(config))
     kind = ATTENTION.find(config.attention, _for_attention(config))
     POSITION.find(config.positions, _for_positions(config, two_sided=True))
-    FEED_FORWARD.find(_feed_forward_name(config), _for_feed_forward(config))
+    FEED_FORWARD.find(config.feed_forward, _for_feed_forward(config))
     NORM.find(config.norm, _for_norm(config))
     if config.copy and not hasattr(kind, "weights"):
         raise ConfigError(
@@ -172,11 +172,7 @@ def _attention(config: ModelConfig, kind: type[A]) -> A:
 
 
 def _feed_forward(config: ModelConfig) -> nn.Module:
-    return FEED_FORWARD.make(_feed_forward_name(config), _for_feed_forward(config))
-
-
-def _feed_forward_name(config: ModelConfig) -> str:
-    return config.feed_forward or config.activation
+    return FEED_FORWARD.make(config.feed_forward, _for_feed_forward(config))
 
 
 def _norm(config: ModelConfig) -> nn.Module:
@@ -193,9 +189,8 @@ def _add_norm(config: ModelConfig) -> AddNorm:
 def _for_front(config: ModelConfig) -> dict[str, Any]:
     sizes: dict[str, Any] = {"d_model": config.d_model, "vocab_size": config.src_vocab_size, "max_len": config.max_len}
     sizes |= {"pad": config.pad_id, "scale": config.embedding_scale}
-    names = ("image_size", "image_channels", "patch_size", "shift", "flip", "crop")
-    audio = ("sample_rate", "n_mels", "spec_augment", "speed")
-    return sizes | {name: getattr(config, name) for name in (*names, *audio)} | _for_grid(config)
+    names = ("image_size", "image_channels", "patch_size", "sample_rate", "n_mels")
+    return sizes | {name: getattr(config, name) for name in names} | config.augmentation | _for_grid(config)
 
 
 def _for_attention(config: ModelConfig) -> dict[str, Any]:
@@ -205,9 +200,9 @@ def _for_attention(config: ModelConfig) -> dict[str, Any]:
 
 def _for_positions(config: ModelConfig, two_sided: bool) -> dict[str, Any]:
     heads = {"n_heads": config.n_heads, "d_head": config.head_width}
-    waves = {"base": config.rotary_base, "scaling": rotary_scaling(config.rotary_scaling)}
+    rotary, (n_buckets, farthest) = read_rotary(config.rotary), config.relative_buckets
     sizes = {"d_model": config.d_model, "max_len": config.max_len, "two_sided": two_sided}
-    sizes |= {"n_buckets": config.relative_buckets, "max_distance": config.relative_distance}
+    waves = {"base": rotary.base, "scaling": rotary.scaling, "n_buckets": n_buckets, "max_distance": farthest}
     return {**sizes, **heads, **waves, **_for_grid(config)}
 
 
@@ -219,10 +214,9 @@ def _for_grid(config: ModelConfig) -> dict[str, Any]:
 
 def _for_feed_forward(config: ModelConfig) -> dict[str, Any]:
     dropout = config.dropout if config.activation_dropout is None else config.activation_dropout
-    name = _feed_forward_name(config)
-    activation = name if name in ACTIVATIONS else config.activation
     sizes = {"d_model": config.d_model, "d_ff": config.d_ff}
-    return {**sizes, "dropout": dropout, "activation": activation, "bias": config.bias}
+    activation = {"activation": config.feed_forward} if config.feed_forward in ACTIVATIONS else {}
+    return {**sizes, "dropout": dropout, "bias": config.bias, **activation}
 
 
 def _for_norm(config: ModelConfig) -> dict[str, Any]:

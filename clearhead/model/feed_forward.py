@@ -75,7 +75,7 @@ class GeGLU(GatedFeedForward):
     gate = staticmethod(ACTIVATIONS["gelu_tanh"])
 
 
-# Values of model.feed_forward, which are also those of model.activation.
+# Values of model.feed_forward.
 FEED_FORWARDS: dict[str, type[nn.Module]] = {
     **dict.fromkeys(ACTIVATIONS, FeedForward),
     "swiglu": SwiGLU,

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 
 from ..config import Config, settings
+from ..config.notations import AUDIO, IMAGES
 
 _READS = {"tokens": "text", "patches": "image", "frames": "audio"}  # the modality that a front end is for
 _OWN = {
-    "patches": ("image_size", "image_channels", "patch_size", "shift", "flip", "crop"),
-    "frames": ("sample_rate", "n_mels", "spec_augment", "speed"),
+    "patches": ("image_size", "image_channels", "patch_size"),
+    "frames": ("sample_rate", "n_mels"),
 }
+_AUGMENTATIONS = {"patches": IMAGES, "frames": AUDIO}
 
 
 def has_other_front(config: Config, modalities: Sequence[str]) -> bool:
@@ -27,5 +29,8 @@ def without_effect(config: Config) -> str:
     if front not in _READS:  # a custom class may use any of them
         return ""
     others = (f"model.{name}" for kind, names in _OWN.items() if kind != front for name in names)
+    fitting = _AUGMENTATIONS.get(front, ())
+    if config.is_users("model.augment") and any(it.partition("=")[0] not in fitting for it in config.model.augment):
+        return "model.augment"
     given = (it for it in others if config.is_users(it) and config.value(it) != settings()[it].default)
     return next(given, "")

@@ -31,14 +31,14 @@ def audio_lengths(config: Config) -> dict[str, Any]:
 
 def longest_audio(config: Config) -> tuple[int, str]:
     """Return the maximum positions of a recording that fits into the model even at its slowest, and the setting."""
-    most = int((config.model.max_len - 1) * (1 - config.model.speed) + 1e-6)
+    most = int((config.model.max_len - 1) * (1 - config.model.augmentation["speed"]) + 1e-6)
     fitting = most if _slowest(most, config) <= config.model.max_len else most - 1
     return min((config.data.max_len, "data.max_len"), (fitting, "model.max_len"))
 
 
 def _slowest(n_positions: int, config: Config) -> int:
     """Return the positions that a recording may take once it's slowed down, which may be rounded up twice."""
-    return int(n_positions / (1 - config.model.speed)) + 2
+    return int(n_positions / (1 - config.model.augmentation["speed"])) + 2
 
 
 def sample_rate_setting(data: Any, config: Config) -> dict[str, Any]:

@@ -43,16 +43,19 @@ def text_pipeline(data: DataConfig) -> tokenizers.Tokenizer:
     return pipeline
 
 
+_FORMS = {"NFC": normalizers.NFC, "NFKC": normalizers.NFKC}
+
+
 def _normalizers(data: DataConfig) -> list[normalizers.Normalizer]:
     steps: list[normalizers.Normalizer] = []
-    form = {"NFC": normalizers.NFC, "NFKC": normalizers.NFKC, "none": None}[data.unicode]
+    form = next((it for name, it in _FORMS.items() if name in data.normalise), None)
     if form is not None:
         steps.append(form())
-    if data.lowercase:
+    if "lowercase" in data.normalise:
         steps.append(normalizers.Lowercase())
         if form is not None:  # lower-case letters may compose where capitals don't: J with a caron
             steps.append(form())
-    if data.whitespace:
+    if "whitespace" in data.normalise:
         steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
     return steps
 

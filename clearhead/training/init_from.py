@@ -8,7 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from ..config import AUGMENTATION, DROPOUT, PRESETS, Config, ModelConfig
+from ..config import DROPOUT, PRESETS, Config, ModelConfig
 from ..config.values import spell
 from ..errors import ConfigError
 from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
@@ -19,18 +19,18 @@ from ..tokenization.source_and_target import Tokenizers
 
 # The weights determine these settings: the whole shape except dropout and augmentation, and the tokenization. When the
 # task changes, the settings in OF_TASK aren't taken from the model.
-_FREE = (*DROPOUT, *AUGMENTATION)
+_FREE = (*DROPOUT, "model.augment")
 OF_TASK = (
     *("model.head", "model.n_classes", "model.pooling", "model.normalize", "model.n_token_types", "model.copy"),
     "data.labels",
 )
 # of an encoder, which has other heads
-_OF_HEAD = ("model.pooler", "model.token_transform", "model.projection_bias", "model.n_separators")
+_OF_HEAD = ("model.head_layer", "model.projection_bias", "model.n_separators")
 _NAMED = 3  # labels in a message
 _KINDS = {"text": "texts", **PLURAL}  # by modality
 KEPT = (
     *(name for name in (f"model.{field.name}" for field in fields(ModelConfig)) if name not in _FREE),
-    *(f"data.{name}" for name in ("tokenizer", "vocab_size", "joint", "unicode", "whitespace", "lowercase", "labels")),
+    *(f"data.{name}" for name in ("tokenizer", "vocab_size", "joint", "normalise", "labels")),
 )
 
 
@@ -109,7 +109,7 @@ class InitFrom:
         if config.model.head != "class" or config.data.modality != "text" or not model.begins:
             return {}
         tanh = model.n_token_types or model.n_separators > 1
-        own = {"model.pooling": "first", "model.pooler": "tanh" if tanh else "relu"}
+        own = {"model.pooling": "first", "model.head_layer": "tanh" if tanh else "relu"}
         if config.is_users("model.pooling") and config.model.pooling != "first":
             return {}
         return {name: value for name, value in own.items() if not config.is_users(name)}

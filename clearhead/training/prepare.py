@@ -75,7 +75,7 @@ class Prepared:
         """The number of sentences to score, for time estimates."""
         valid, test = (len(it.sources) if it else 0 for it in (self.valid, self.test))
         test += valid if self.config.train.warm_start else 0  # the baseline without the warm start is scored too
-        return Scoring(valid, test, mean=bool(self.config.train.average))
+        return Scoring(valid, test, mean=bool(self.config.train.n_averaged))
 
 
 @dataclass(frozen=True)

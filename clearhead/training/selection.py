@@ -42,11 +42,11 @@ class Selection:
 
     def try_mean_of_checkpoints(self, state: State) -> None:
         """Average the newest `train.average` checkpoints (section 6.1), and keep the mean if it scores best."""
-        if not self.config.average:
+        if not self.config.n_averaged:
             return
         every = chosen(self.config.save_every)  # skip checkpoints that exist only because a signal stopped the run
         regular = (it for it in self.run.folder.checkpoints() if it.step % every == 0 or it.step == state.step)
-        newest = itertools.islice(regular, self.config.average)
+        newest = itertools.islice(regular, self.config.n_averaged)
         weights, count = mean_weights(it.tensors["model"] for it in newest)
         if count > 1:  # a single checkpoint is the last step itself
             self.try_mean(state, weights, count, "checkpoints")

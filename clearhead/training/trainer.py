@@ -27,6 +27,8 @@ from .selection import Selection
 from .state import Run, State
 from .update import Update
 
+KEPT = 2  # checkpoints: the newest, and the one before, in case the newest is damaged
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -263,7 +265,7 @@ class Trainer:
         if self.state.step != self._saved_step:
             self._save_checkpoint()
         # A checkpoint saved because of a signal is deleted as soon as there's a newer one.
-        self.run.folder.prune(max(self.config.keep, self.config.average), lambda step: step % every == 0)
+        self.run.folder.prune(max(KEPT, self.config.n_averaged), lambda step: step % every == 0)
 
     def _save_checkpoint(self) -> None:
         self._make_room()

@@ -10,11 +10,10 @@ import (
 func (c Config) check() error {
 	m := c.Model
 	parts := map[string]string{
-		"model.topology": m.Topology, "model.positions": m.Positions, "model.norm": m.Norm, "model.activation": m.Activation,
+		"model.topology": m.Topology, "model.positions": m.Positions, "model.norm": m.Norm,
 		"model.feed_forward": m.FeedForward, "model.tie": m.Tie, "train.task": c.Task, "decode.unknown": c.Decode.Unknown,
 	}
-	for _, name := range []string{"model.topology", "train.task", "model.positions", "model.norm", "model.activation",
-		"model.feed_forward", "model.tie", "decode.unknown"} {
+	for _, name := range []string{"model.topology", "train.task", "model.positions", "model.norm", "model.feed_forward", "model.tie", "decode.unknown"} {
 		if !contains(choices[name], parts[name]) {
 			return unsupported(name, fmt.Sprintf("%q", parts[name]), strings.Join(choices[name], ", "))
 		}

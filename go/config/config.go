@@ -38,6 +38,7 @@ func Parse(data []byte) (Config, error) {
 	if err := folder.CheckFormat("config.json", file.FormatVersion); err != nil {
 		return config, err
 	}
+	carryOver(file.Model)
 	if err := read("model", file.Model, &config.Model); err != nil {
 		return config, err
 	}
@@ -47,9 +48,6 @@ func Parse(data []byte) (Config, error) {
 	config.Task, config.MaxLen = file.Train.Task, file.Data.MaxLen
 	if config.Task == "" {
 		config.Task = "translate"
-	}
-	if config.Model.FeedForward == "" {
-		config.Model.FeedForward = config.Model.Activation
 	}
 	if config.Model.NKVHeads == 0 {
 		config.Model.NKVHeads = config.Model.NHeads

@@ -17,15 +17,13 @@ type Model struct {
 	AttentionScale *float64 `json:"attention_scale"`
 	Window         int      `json:"window"` // 0: none
 	Positions      string   `json:"positions"`
-	RotaryBase     float64  `json:"rotary_base"`
-	RotaryScaling  string   `json:"rotary_scaling"`
+	Rotary         string   `json:"rotary"`
 	Norm           string   `json:"norm"`
 	NormEps        float64  `json:"norm_eps"`
 	PreNorm        bool     `json:"pre_norm"`
 	FinalNorm      *bool    `json:"final_norm"`
 	EmbeddingNorm  bool     `json:"embedding_norm"`
 	EmbeddingScale *float64 `json:"embedding_scale"`
-	Activation     string   `json:"activation"`
 	FeedForward    string   `json:"feed_forward"`
 	Bias           bool     `json:"bias"`
 	QKVBias        *bool    `json:"qkv_bias"`
@@ -64,8 +62,8 @@ type Decode struct {
 
 // without lists settings that change training only, or that a search for one answer doesn't read.
 var without = map[string]bool{
-	"model.dropout": true, "model.attention_dropout": true, "model.activation_dropout": true, "model.shift": true,
-	"model.flip": true, "model.crop": true, "model.spec_augment": true, "model.speed": true, "model.mask_id": true,
+	"model.dropout": true, "model.attention_dropout": true, "model.activation_dropout": true, "model.augment": true,
+	"model.mask_id": true,
 	"decode.engine": true, "decode.n_best": true, "decode.diverse": true, "decode.temperature": true,
 	"decode.top_k": true, "decode.top_p": true,
 	"decode.min_p": true, "decode.seed": true, "decode.batch_tokens": true,
@@ -76,7 +74,6 @@ var choices = map[string][]string{
 	"model.topology":     {"encoder-decoder", "decoder-only"},
 	"model.positions":    {"sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi"},
 	"model.norm":         {"layer", "rms"},
-	"model.activation":   {"relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"},
 	"model.feed_forward": {"relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"},
 	"model.tie":          {"all", "target", "embeddings", "none"},
 	"train.task":         {"translate", "summarize", "generate"},

@@ -55,7 +55,8 @@ func (a *assembly) positions(prefix string, twoSided bool) Positions {
 	case "learned":
 		return Learned{Table: a.matrix(c.MaxLen, c.DModel, prefix+"positions.table")}
 	case "rotary":
-		return Rotary{DHead: c.DHead, Base: c.RotaryBase, Scaling: a.rotaryScaling()}
+		base, scaling := a.rotary()
+		return Rotary{DHead: c.DHead, Base: base, Scaling: scaling}
 	case "relative":
 		return Relative{Table: a.matrix(buckets, c.NHeads, prefix+"positions.table"), TwoSided: twoSided}
 	case "alibi":
@@ -65,22 +66,25 @@ func (a *assembly) positions(prefix string, twoSided bool) Positions {
 	}
 }
 
-// rotaryScaling reads none, linear:FACTOR, llama3:FACTOR:LOW:HIGH:LENGTH or yarn:FACTOR:SHORT:LONG.
-func (a *assembly) rotaryScaling() []float64 {
-	parts := strings.Split(a.config.RotaryScaling, ":")
+// rotary reads BASE, BASE:linear:FACTOR, BASE:llama3:FACTOR:LOW:HIGH:LENGTH or BASE:yarn:FACTOR:SHORT:LONG.
+func (a *assembly) rotary() (float64, []float64) {
+	parts := strings.Split(a.config.Rotary, ":")
+	base, err := strconv.ParseFloat(parts[0], 64)
+	fits := err == nil && base > 1
 	var numbers []float64
-	for _, part := range parts[1:] {
-		number, err := strconv.ParseFloat(part, 64)
-		if err == nil && number > 0 {
+	if len(parts) > 1 {
+		for _, part := range parts[2:] {
+			number, err := strconv.ParseFloat(part, 64)
+			fits = fits && err == nil && number > 0
 			numbers = append(numbers, number)
 		}
+		fits = fits && len(numbers) == map[string]int{"linear": 1, "yarn": 3, "llama3": 4}[parts[1]] && len(numbers) > 0
 	}
-	if expected, known := map[string]int{"none": 0, "linear": 1, "yarn": 3, "llama3": 4}[parts[0]]; !known || len(numbers) != expected ||
-		len(parts) != expected+1 {
-		a.err = &errors.Error{What: fmt.Sprintf("model.rotary_scaling=%q isn't a scaling of rotary positions", a.config.RotaryScaling),
-			Expected: "none, linear:FACTOR, llama3:FACTOR:LOW:HIGH:LENGTH or yarn:FACTOR:SHORT:LONG", Name: "model.rotary_scaling"}
+	if !fits {
+		a.err = &errors.Error{What: fmt.Sprintf("model.rotary=%q isn't a description of rotary positions", a.config.Rotary),
+			Expected: "BASE, BASE:linear:FACTOR, BASE:llama3:FACTOR:LOW:HIGH:LENGTH or BASE:yarn:FACTOR:SHORT:LONG", Name: "model.rotary"}
 	}
-	return numbers
+	return base, numbers
 }
 
 func (a *assembly) addNorm(prefix string) AddNorm {

@@ -74,8 +74,8 @@ def test_equals_sign_and_space_spell_the_same() -> None:
 
 
 def test_a_boolean_takes_a_value() -> None:
-    assert configured("--data.lowercase=true").data.lowercase
-    assert not configured("--data.whitespace", "no").data.whitespace
+    assert "lowercase" in configured("--data.normalise=NFC,lowercase").data.normalise
+    assert configured("--data.normalise", "none").data.normalise == ()
 
 
 def test_files_of_a_setting_stand_after_it_and_may_hold_commas() -> None:
@@ -136,3 +136,9 @@ def test_a_file_that_is_not_toml_or_not_there_is_rejected(tmp_path: Path) -> Non
 def test_a_value_of_the_wrong_type_is_rejected() -> None:
     assert refusal("--train.steps=many").what.startswith("the command line: ")
     assert refusal("--train.steps=0").name == "train.steps"
+
+
+def test_a_file_may_have_names_of_an_earlier_version_next_to_options(tmp_path: Path) -> None:
+    (path := tmp_path / "old.toml").write_text('[model]\nactivation = "silu"\n[train]\nema = 0.9\n')
+    config = configured("--config", str(path), "--train.average=0.99")
+    assert (config.model.feed_forward, config.train.average) == ("silu", 0.99)

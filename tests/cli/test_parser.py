@@ -7,15 +7,6 @@ from clearhead.config import PRESETS, settings
 
 from .conftest import Run
 
-FROM_DATA = {
-    "model.src_vocab_size",
-    "model.tgt_vocab_size",
-    "model.n_classes",
-    "data.labels",
-    "data.unanswerable",
-    "data.digest",
-}
-
 
 def test_the_short_help_of_train_fits_a_screen(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for columns in (80, 90, 100):
@@ -45,7 +36,12 @@ def test_help_has_examples_and_follows_the_width_of_the_terminal(
 
 def test_the_full_help_of_train_names_every_setting(run: Run) -> None:
     text = run("train", "--help-all").out
-    assert {name for name in settings() if f"--{name} " not in text} == FROM_DATA
+    assert [name for name, it in settings().items() if (f"--{name} " in text) == it.fact] == []
+
+
+def test_an_option_of_an_earlier_version_is_answered_with_its_new_name(run: Run) -> None:
+    done = run("train", "pairs.tsv", "--model.activation=gelu")
+    assert done.code == 2 and "--model.activation" in done.err and "--model.feed_forward" in done.err
 
 
 @pytest.mark.parametrize("verb", ["translate", "summarize", "generate", "evaluate"])

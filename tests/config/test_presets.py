@@ -91,7 +91,7 @@ def test_a_classifier_has_the_parts_of_the_familys_classifier(transformers: Modu
 def test_a_family_goes_above_the_defaults_of_a_task_and_below_the_user() -> None:
     config = settled("gpt2", "generate", **{"model.d_model": 96, "model.dropout": 0.3})
     model = config.model
-    assert (model.activation, model.positions, model.tie, model.n_heads) == ("gelu_tanh", "learned", "all", 12)
+    assert (model.feed_forward, model.positions, model.tie, model.n_heads) == ("gelu_tanh", "learned", "all", 12)
     assert (model.d_model, model.dropout) == (96, 0.3)
     assert config.origin("model.positions") == "family" and config.origin("model.d_model") == "user"
     assert model.max_len == config.data.max_len, "no more positions than training has examples of"
@@ -100,12 +100,12 @@ def test_a_family_goes_above_the_defaults_of_a_task_and_below_the_user() -> None
 
 def test_an_encoder_gets_what_goes_with_the_head_of_its_task() -> None:
     found = [settled("bert-base", task).model for task in ("classify", "answer", "fill")]
-    assert [(it.head, it.pooler, it.token_transform) for it in found] == [
-        ("class", "tanh", False), ("span", "none", False), ("token", "none", True),
+    assert [(it.head, it.head_layer) for it in found] == [
+        ("class", "tanh"), ("span", "none"), ("token", "norm"),
     ]  # fmt: skip
     config = Config().override({"train.preset": "bert-base", "train.task": "classify"})
     model = denoising(task_of(config)).settle(config).model
-    assert (model.head, model.pooler, model.token_transform, model.projection_bias) == ("token", "none", True, True)
+    assert (model.head, model.head_layer, model.projection_bias) == ("token", "norm", True)
 
 
 @pytest.mark.parametrize(

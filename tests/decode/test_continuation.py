@@ -30,7 +30,7 @@ POSITIONS = ["sinusoidal", "learned", "rotary", "relative", "alibi"]
 @functools.cache
 def trained(kind: str) -> Tokenizer:
     size = 290 if kind == "bpe" else None
-    return Tokenizer.train([TEXT] * 3, DataConfig(tokenizer=kind, vocab_size=size, unicode="none", whitespace=False))
+    return Tokenizer.train([TEXT] * 3, DataConfig(tokenizer=kind, vocab_size=size, normalise=()))
 
 
 class Says:
@@ -350,7 +350,7 @@ def test_a_writer_says_how_its_engine_reads_beyond_the_block() -> None:
 def test_a_model_that_learnt_a_rhyme_goes_on_with_it_far_beyond_its_block(positions) -> None:
     torch.manual_seed(0)
     text, block = "man,\nsun; " * 40, 12
-    tokenizer = Tokenizer.train([text], DataConfig(tokenizer="character", unicode="none", whitespace=False))
+    tokenizer = Tokenizer.train([text], DataConfig(tokenizer="character", normalise=()))
     shape = {"d_model": 32, "n_heads": 2, "d_ff": 64, "n_encoder_layers": 0, "n_decoder_layers": 1, "dropout": 0.0}
     size = tokenizer.vocab_size
     net = build(ModelConfig(topology="decoder-only", tgt_vocab_size=size, positions=positions, max_len=block, **shape))

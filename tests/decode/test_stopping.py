@@ -50,7 +50,7 @@ def test_what_is_known_of_a_text_stays_whatever_follows_and_no_more_of_it_does(e
 @functools.cache
 def tokenizer() -> Tokenizer:
     texts = ["ab ab aab é é\n\na abba baab"] * 3
-    return Tokenizer.train(texts, DataConfig(tokenizer="bpe", vocab_size=270, unicode="none", whitespace=False))
+    return Tokenizer.train(texts, DataConfig(tokenizer="bpe", vocab_size=270, normalise=()))
 
 
 @given(ENDS, st.lists(st.integers(0, 10**6), max_size=14), st.text("ab é", max_size=3))

@@ -42,10 +42,10 @@ def made(vocabulary: Tokenizers, **settings: Any) -> tuple[Config, torch.nn.Modu
     [
         {},
         {"tie": "target"},
-        {"tie": "none", "activation": "gelu"},
-        {"projection_bias": True, "embedding_scale": 1.0, "activation": "silu"},
+        {"tie": "none", "feed_forward": "gelu"},
+        {"projection_bias": True, "embedding_scale": 1.0, "feed_forward": "silu"},
         {"positions": "sinusoidal_halves", "d_model": 15},
-        {"positions": "learned", "embedding_norm": True, "activation": "gelu_tanh", "embedding_scale": 1.0},
+        {"positions": "learned", "embedding_norm": True, "feed_forward": "gelu_tanh", "embedding_scale": 1.0},
         {
             "positions": "relative", "pre_norm": True, "norm": "rms", "bias": False, "embedding_scale": 1.0,
             "attention_scale": 1.0, "projection_bias": False, "d_head": 5, "norm_eps": 0.1,
@@ -101,7 +101,7 @@ def test_a_trained_models_translations_are_equal(hf, model_folder: Path, tmp_pat
         ({"bias": False}, "bias"),
         ({"n_kv_heads": 1}, "n_kv_heads"),
         ({"logit_scale": 0.5}, "logit_scale"),
-        ({"activation": "swiglu"}, "activation"),
+        ({"feed_forward": "swiglu"}, "feed_forward"),
         ({"norm_eps": 0.1}, "norm_eps"),
     ],
     ids=str,
@@ -122,7 +122,7 @@ def test_an_export_that_auto_tokenizer_splits_in_its_own_way_says_so(hf, vocabul
         "embedding_scale": 1.0,
         "tie": "target",
     }
-    parts |= {"pre_norm": True, "activation": "swiglu", "projection_bias": False}
+    parts |= {"pre_norm": True, "feed_forward": "swiglu", "projection_bias": False}
     settings = {f"model.{name}": it for name, it in parts.items()}
     text, size = vocabulary.source.to_json(), vocabulary.source.vocab_size
     export(

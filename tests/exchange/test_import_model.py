@@ -25,8 +25,8 @@ from clearhead.tokenization.source_and_target import train_tokenizers
 ROOT = Path(__file__).parents[2]
 LINES = ["the cat sat on the mat", "a dog ran after the cat"] * 3
 SHAPE: dict[str, Any] = {"d_model": 16, "n_heads": 2, "d_ff": 24, "max_len": 32, "embedding_scale": 1.0}
-GPT2 = {"topology": "decoder-only", "pre_norm": True, "n_decoder_layers": 2, "activation": "gelu_tanh"}
-BERT = {"topology": "encoder-only", "n_encoder_layers": 2, "n_token_types": 2, "activation": "gelu"}
+GPT2 = {"topology": "decoder-only", "pre_norm": True, "n_decoder_layers": 2, "feed_forward": "gelu_tanh"}
+BERT = {"topology": "encoder-only", "n_encoder_layers": 2, "n_token_types": 2, "feed_forward": "gelu"}
 BERT |= {"embedding_norm": True, "begin": True}
 BART = {"n_encoder_layers": 1, "n_decoder_layers": 1, "embedding_norm": True, "projection_bias": True}
 

@@ -65,11 +65,11 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "front": ("patches", "frames"),
     "positions": ("sinusoidal_halves", "learned", "rotary", "relative", "alibi", "sinusoidal_2d"),
     "norm": ("rms",),
-    "activation": ("gelu", "gelu_tanh", "silu", "swiglu", "geglu"),
+    "feed_forward": ("gelu", "gelu_tanh", "silu", "swiglu", "geglu"),
     "tie": ("target", "embeddings", "none"),
     "head": ("class", "span", "token"),
     "pooling": ("first",),
-    "rotary_scaling": ("linear:2", "llama3:8:1:4:2"),
+    "rotary": ("500", "10000:linear:2", "10000:llama3:8:1:4:2"),
 }
 
 

@@ -25,7 +25,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "tie": ("all", "target", "embeddings", "none"), "norm": ("layer", "rms"), "pre_norm": (False, True),
     "positions": ("sinusoidal", "sinusoidal_halves", "sinusoidal_2d", "learned", "rotary", "relative", "alibi"),
     "final_norm": (None, False, True), "embedding_norm": (False, True), "bias": (True, False), "d_head": (None, 6),
-    "qkv_bias": (None, True, False), "activation": ("relu", "swiglu"), "feed_forward": (None, "geglu", "gelu"),
+    "qkv_bias": (None, True, False), "feed_forward": ("relu", "swiglu", "geglu", "gelu"),
     "n_kv_heads": (None, 1), "projection_bias": (None, True, False), "front": ("tokens", "patches", "frames"),
     "pooling": ("mean", "first"),
 }  # fmt: skip
@@ -33,8 +33,8 @@ OF_TOPOLOGIES: dict[str, dict[str, tuple[Any, ...]]] = {
     "decoder-only": {},
     "encoder-decoder": {"copy": (False, True)},
     "encoder-only": {
-        "head": ("none", "class", "span", "token"), "n_classes": (0, 3), "pooler": ("none", "tanh"),
-        "token_transform": (False, True), "n_token_types": (0, 2), "projection_bias": (None,),
+        "head": ("none", "class", "span", "token"), "n_classes": (0, 3), "head_layer": ("none", "tanh", "norm"),
+        "n_token_types": (0, 2), "projection_bias": (None,),
     },
 }  # fmt: skip
 

@@ -16,7 +16,7 @@ PARTS: dict[str, list[Any]] = {
     "model.positions": ["sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi"],
     "model.norm": ["layer", "rms"],
     "model.pre_norm": [False, True],
-    "model.activation": ["relu", "gelu", "swiglu"],
+    "model.feed_forward": ["relu", "gelu", "swiglu"],
     "model.n_kv_heads": [None, 2, 1],
     "model.bias": [True, False],
     "model.tie": ["all", "target", "none"],
@@ -44,8 +44,7 @@ def pairwise(parts: dict[str, list[Any]]) -> list[dict[str, Any]]:
 MORE_PARTS: dict[str, list[Any]] = {
     "model.d_head": [None, 6],
     "model.positions": ["rotary"],
-    "model.rotary_scaling": ["none", "linear:4", "llama3:8:1:4:20", "yarn:4:10:40"],
-    "model.rotary_base": [10_000.0, 500.0],
+    "model.rotary": ["10000", "10000:linear:4", "500:llama3:8:1:4:20", "500:yarn:4:10:40", "500", "10000.5"],
     "model.attention_scale": [None, 0.7],
     "model.window": [None, 5],
     "model.final_norm": [None, True],
@@ -114,7 +113,12 @@ SEARCHES = [
     {"decode.beam": 3, "decode.no_repeat_ngram": 1, "decode.max_extra": 15},
     {"decode.beam": 1, "decode.no_repeat_ngram": 2, "decode.repetition_penalty": 1.5, "decode.max_extra": 15},
     {"decode.beam": 5, "decode.suppress": ["▁sommes", "▁Qu'", "."], "data.tokenizer": "word"},
-    {"decode.beam": 2, "decode.n_best": 2, "decode.diverse": True, "data.unicode": "NFKC", "data.lowercase": True},
+    {
+        "decode.beam": 2,
+        "decode.n_best": 2,
+        "decode.diverse": True,
+        "data.normalise": ("NFKC", "lowercase", "whitespace"),
+    },
     {"decode.beam": 50, "decode.max_extra": 2, "data.tokenizer": "word"},
 ]
 

@@ -26,10 +26,10 @@ KINDS = [
     {"tokenizer": "unigram", "vocab_size": 330},
     {"tokenizer": "word"},
     {"tokenizer": "character"},
-    {"tokenizer": "bpe", "vocab_size": 330, "unicode": "NFKC", "lowercase": True},
-    {"tokenizer": "unigram", "vocab_size": 330, "unicode": "none", "whitespace": False},
-    {"tokenizer": "word", "unicode": "NFKC", "whitespace": False, "lowercase": True},
-    {"tokenizer": "character", "lowercase": True, "whitespace": False},
+    {"tokenizer": "bpe", "vocab_size": 330, "normalise": ("NFKC", "lowercase", "whitespace")},
+    {"tokenizer": "unigram", "vocab_size": 330, "normalise": ()},
+    {"tokenizer": "word", "normalise": ("NFKC", "lowercase")},
+    {"tokenizer": "character", "normalise": ("NFC", "lowercase")},
 ]
 TEXTS = [
     "", " ", "  two  spaces ", "\t\r\n\x0b\x0c tabs", "\xa0non\u2003breaking\u3000", "\x1c\x1f separators",

@@ -129,7 +129,7 @@ UNSUPPORTED: list[tuple[str, dict[str, Any]]] = [
     ("model", {"n_decoder_layers": 10**9}), ("model", {"max_len": 0}), ("model", {"tie": "some"}),
     ("model", {"start_id": 10**6}), ("model", {"src_vocab_size": 5}), ("decode", {"beam": 10**9}),
     ("decode", {"suppress": ["nothing"]}), ("model", {"d_head": -1}), ("model", {"window": -1}),
-    ("model", {"final_norm": 3}), ("model", {"token_transform": True}),
+    ("model", {"final_norm": 3}), ("model", {"head_layer": "norm"}),
 ]  # fmt: skip
 
 
@@ -140,10 +140,12 @@ def test_a_setting_that_go_lacks_is_named(section: str, values: dict[str, Any], 
     assert_rejected(run(with_config(folder, section, **values)), expected)
 
 
-@pytest.mark.parametrize("scaling", ["linear", "linear:0", "linear:x", "llama3:8:1:4", "yarn:2", ""])
+@pytest.mark.parametrize(
+    "scaling", ["9:linear", "9:linear:0", "9:linear:x", "9:llama3:8:1:4", "9:yarn:2", "", "x", "0"]
+)
 def test_a_scaling_that_go_lacks_is_named(scaling: str, folder: Path, run: Run) -> None:
-    values = {"positions": "rotary", "rotary_scaling": scaling}
-    assert_rejected(run(with_config(folder, "model", **values)), "model.rotary_scaling")
+    values = {"positions": "rotary", "rotary": scaling}
+    assert_rejected(run(with_config(folder, "model", **values)), "model.rotary")
 
 
 def test_a_sampling_model_can_be_searched(folder: Path, answer: Answer) -> None:

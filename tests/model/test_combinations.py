@@ -63,7 +63,7 @@ def net(request: pytest.FixtureRequest) -> Net:
             positions=positions,
             pre_norm=place == "pre",
             norm=norm,
-            activation=activation,
+            feed_forward=activation,
             src_vocab_size=V,
             tgt_vocab_size=V,
             d_model=D,

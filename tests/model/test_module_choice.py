@@ -164,7 +164,7 @@ def test_a_part_is_given_what_it_asks_for_by_name() -> None:
         ("norm", "rms", "torch.nn:RMSNorm"),
         ("front", "tokens", "clearhead.model.fronts.tokens:Embedding"),
         ("feed_forward", "swiglu", "clearhead.model.feed_forward:SwiGLU"),
-        ("feed_forward", None, "clearhead.model.feed_forward:FeedForward"),
+        ("feed_forward", "relu", "clearhead.model.feed_forward:FeedForward"),
     ],
 )
 def test_ours_and_torchs_by_their_full_names_are_the_same_models(setting, name, path) -> None:
@@ -222,18 +222,6 @@ def test_a_feed_forward_of_your_own_takes_the_place_of_ours(monkeypatch) -> None
     with torch.device("meta"):
         steps = dimension_flow(model(feed_forward="experts"))
     assert any(step.where[-1] == "feed-forward" for step in steps)
-
-
-def test_the_activation_names_the_feed_forward_unless_another_one_is_named() -> None:
-    def block(**changed):
-        return model(**changed).encoder.blocks[0].feed_forward
-
-    assert type(block(activation="swiglu")) is type(block(feed_forward="swiglu"))
-    assert block(feed_forward="gelu").activation is block(activation="gelu").activation
-    assert (
-        block(feed_forward="clearhead.model.feed_forward:FeedForward", activation="gelu").activation
-        is nn.functional.gelu
-    )
 
 
 # --- refused

@@ -52,7 +52,7 @@ def test_a_model_is_restored_with_its_weights(topology, changed) -> None:
         ("encoder-only", "src_vocab_size", HUGE),
         ("decoder-only", "tgt_vocab_size", HUGE),
         ("encoder-only", "n_classes", HUGE),
-        ("encoder-decoder", "activation", "swiglu"),
+        ("encoder-decoder", "feed_forward", "swiglu"),
     ],
 )
 def test_a_size_that_the_weights_do_not_have_is_an_error_at_once(topology, setting, value) -> None:

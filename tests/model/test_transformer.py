@@ -83,7 +83,7 @@ def test_the_variations_of_table_3_have_the_parameters_of_the_formula(row, name,
 @pytest.mark.parametrize(("activation", "inner"), [("relu", 1), ("swiglu", 2)])
 @pytest.mark.parametrize("n_kv_heads", [1, None])
 def test_parameters_are_those_of_the_formula(tie, bias, norm, per_norm, activation, inner, n_kv_heads) -> None:
-    net = build(small(tie=tie, bias=bias, norm=norm, activation=activation, n_kv_heads=n_kv_heads, pre_norm=True))
+    net = build(small(tie=tie, bias=bias, norm=norm, feed_forward=activation, n_kv_heads=n_kv_heads, pre_norm=True))
     shared = D // 2 if n_kv_heads else D
     per_attention = 2 * D * D + 2 * D * shared + bias * (2 * D + 2 * shared)
     per_feed_forward = D * inner * F + F * D + bias * (inner * F + D)
@@ -169,7 +169,7 @@ def test_dropout_stands_where_the_paper_has_it_and_nowhere_while_evaluating(pre_
 @pytest.mark.parametrize("activation", ["relu", "swiglu"])
 def test_attention_weights_and_the_feed_forward_network_may_have_a_dropout_of_their_own(activation) -> None:
     def probabilities(**settings: float) -> tuple[set[float], set[float], set[float]]:
-        parts = list(build(small(activation=activation, dropout=0.3, **settings)).named_modules())
+        parts = list(build(small(feed_forward=activation, dropout=0.3, **settings)).named_modules())
         drops = {name: it.p for name, it in parts if isinstance(it, dropout.Dropout)}
         inside = {p for name, p in drops.items() if name.endswith("feed_forward.dropout")}
         others = {p for name, p in drops.items() if not name.endswith("feed_forward.dropout")}

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.config import ModelConfig
-from clearhead.config.rotary_scaling import rotary_scaling
+from clearhead.config.notations import read_rotary
 from clearhead.errors import ConfigError
 from clearhead.model.attention import CrossAttention, SelfAttention
 from clearhead.model.feed_forward import FeedForward, GeGLU
@@ -144,11 +144,12 @@ def test_rotary_frequencies_have_a_base_and_can_be_stretched() -> None:
     plain = [1 / 500 ** (2 * i / 8) for i in range(4)]
 
     def angles(scaling: str) -> Tensor:
-        rotation = Rotary(8, base=500.0, scaling=rotary_scaling(scaling)).rotation(at)
+        base, _, numbers = read_rotary(scaling)
+        rotation = Rotary(8, base=base, scaling=numbers).rotation(at)
         return torch.atan2(rotation.sin, rotation.cos)[0, 0, 1, :4]
 
-    torch.testing.assert_close(angles("none"), torch.tensor(plain))
-    torch.testing.assert_close(angles("linear:4"), torch.tensor(plain) / 4)
+    torch.testing.assert_close(angles("500"), torch.tensor(plain))
+    torch.testing.assert_close(angles("500:linear:4"), torch.tensor(plain) / 4)
     expected = []
     for frequency in plain:
         wavelength = 2 * math.pi / frequency
@@ -159,34 +160,38 @@ def test_rotary_frequencies_have_a_base_and_can_be_stretched() -> None:
         else:
             smooth = (64 / wavelength - 1) / (4 - 1)
             expected.append((1 - smooth) * frequency / 8 + smooth * frequency)
-    torch.testing.assert_close(angles("llama3:8:1:4:64"), torch.tensor(expected))
+    torch.testing.assert_close(angles("500:llama3:8:1:4:64"), torch.tensor(expected))
     kept = [min(1, max(0, math.log(60 * f / (2 * math.pi)) / math.log(60 / 10))) for f in plain]
     yarn = [k * f + (1 - k) * f / 8 for k, f in zip(kept, plain)]
-    torch.testing.assert_close(angles("yarn:8:10:60"), torch.tensor(yarn))
+    torch.testing.assert_close(angles("500:yarn:8:10:60"), torch.tensor(yarn))
     assert kept[0] == 1 and 0 < kept[1] < 1 and kept[-1] == 0
     assert expected[0] == plain[0] and expected[-1] == plain[-1] / 8 and plain[1] / 8 < expected[1] < plain[1]
 
 
 _BAD = [
     "",
-    "linear",
-    "linear:0",
-    "linear:x",
-    "linear:inf",
-    "llama3:8",
-    "yarn:4",
-    "yarn:4:60:10",
-    "llama3:8:4:1:64",
-    "none:1",
-    "linear:2:3",
+    "x",
+    "1",
+    "inf",
+    "9:linear",
+    "9:linear:0",
+    "9:linear:x",
+    "9:linear:inf",
+    "9:llama3:8",
+    "9:yarn:4",
+    "9:yarn:4:60:10",
+    "9:llama3:8:4:1:64",
+    "9:none:1",
+    "9:linear:2:3",
+    "9:",
 ]
 
 
 @pytest.mark.parametrize("text", _BAD)
 def test_a_scaling_that_is_none_is_an_error(text) -> None:
     with pytest.raises(ConfigError) as caught:
-        small("decoder-only", positions="rotary", rotary_scaling=text)
-    assert (caught.value.name, caught.value.value) == ("model.rotary_scaling", text)
+        small("decoder-only", positions="rotary", rotary=text)
+    assert (caught.value.name, caught.value.value) == ("model.rotary", text)
 
 
 def test_activations_follow_their_formulas() -> None:
@@ -209,7 +214,7 @@ def test_a_pooler_is_a_hidden_layer_before_the_classes(name, function) -> None:
     head, x = moved(Classifier(D, 4, "first", pooler=name)), torch.randn(B, T, D)
     real = torch.ones(B, T, dtype=torch.bool)
     torch.testing.assert_close(head(x, real), head.linear(function(head.hidden(x[:, 0]))))
-    assert build(small("encoder-only", head="class", n_classes=3, pooler=name)).head.hidden is not None
+    assert build(small("encoder-only", head="class", n_classes=3, head_layer=name)).head.hidden is not None
     assert build(small("encoder-only", head="class", n_classes=3)).head.hidden is None
 
 
@@ -219,18 +224,18 @@ def test_a_token_head_can_transform_states_before_the_projection() -> None:
     head = TokenPredictor(Projection(D, V), transform)
     expected = head.projection(transform.norm(F.gelu(transform.linear(x.flatten(0, 1)[at]))))
     torch.testing.assert_close(head(x, at), expected)
-    net = build(small("encoder-only", head="token", token_transform=True, projection_bias=True))
+    net = build(small("encoder-only", head="token", head_layer="norm", projection_bias=True))
     assert net.head.projection.weight is net.encoder.embedding.weight and net.head.projection.bias is not None
 
 
 @pytest.mark.parametrize(("topology", "name", "value"), [
     ("decoder-only", "d_head", 0), ("decoder-only", "attention_scale", 0.0), ("decoder-only", "logit_scale", math.inf),
     ("decoder-only", "embedding_scale", -1.0), ("decoder-only", "window", 0), ("encoder-only", "window", 4),
-    ("decoder-only", "rotary_base", 500.0), ("decoder-only", "rotary_scaling", "linear:2"),
-    ("decoder-only", "relative_buckets", 16), ("decoder-only", "relative_buckets", 3),
-    ("decoder-only", "relative_distance", 2**30),
-    ("encoder-only", "logit_scale", 2.0), ("encoder-only", "projection_bias", True), ("encoder-only", "pooler", "tanh"),
-    ("encoder-only", "token_transform", True),
+    ("decoder-only", "rotary", "500"), ("decoder-only", "rotary", "10000:linear:2"),
+    ("decoder-only", "relative_buckets", (16, 128)), ("decoder-only", "relative_buckets", (3, 128)),
+    ("decoder-only", "relative_buckets", (32, 2**30)), ("decoder-only", "relative_buckets", (32,)),
+    ("encoder-only", "logit_scale", 2.0), ("encoder-only", "projection_bias", True),
+    ("encoder-only", "head_layer", "tanh"), ("encoder-only", "head_layer", "norm"),
     ("encoder-only", "n_separators", 2),
 ])  # fmt: skip
 def test_a_setting_without_effect_or_out_of_range_is_an_error(topology, name, value) -> None:

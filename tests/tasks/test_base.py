@@ -41,18 +41,18 @@ def test_a_batch_holds_the_longest_example_and_its_end_token(task: str) -> None:
 @pytest.mark.parametrize(
     ("task", "modality", "name", "value"),
     [
-        ("classify", "image", "model.speed", 0.2),
-        ("classify", "image", "data.lowercase", True),
+        ("classify", "image", "model.augment", ("speed=0.2",)),
+        ("classify", "image", "data.normalise", ("NFC",)),
         ("classify", "image", "data.reverse", True),
         ("classify", "image", "model.front", "frames"),
         ("classify", "image", "train.warm_start", "denoise"),
-        ("classify", "audio", "model.shift", 3),
-        ("classify", "audio", "data.unicode", "none"),
+        ("classify", "audio", "model.augment", ("speed=0.1", "shift=3")),
+        ("classify", "audio", "data.normalise", ()),
         ("transcribe", "audio", "model.image_size", 8),
         ("transcribe", "audio", "train.warm_start", "denoise"),
         ("classify", "text", "model.front", "patches"),
         ("classify", "text", "model.n_mels", 80),
-        ("translate", "text", "model.flip", True),
+        ("translate", "text", "model.augment", ("flip",)),
     ],
 )
 def test_a_setting_of_another_kind_of_data_is_an_error(task: str, modality: str, name: str, value: object) -> None:
@@ -69,10 +69,12 @@ def test_a_task_that_cannot_read_the_data_names_what_it_reads() -> None:
 
 
 def test_a_front_end_uses_its_own_settings() -> None:
-    values = {"train.task": "classify", "data.modality": "image", "model.shift": 3, "model.flip": True}
-    assert task_of(config := Config().override(values)).settle(config).model.shift == 3
-    own = Config().override({"train.task": "classify", "model.front": "own.parts:Front", "model.speed": 0.2})
-    assert task_of(own).settle(own).model.speed == 0.2
+    values = {"train.task": "classify", "data.modality": "image", "model.augment": ("shift=3", "flip")}
+    assert task_of(config := Config().override(values)).settle(config).model.augmentation["shift"] == 3
+    own = Config().override(
+        {"train.task": "classify", "model.front": "own.parts:Front", "model.augment": ("speed=0.2",)}
+    )
+    assert task_of(own).settle(own).model.augmentation["speed"] == 0.2
 
 
 def test_patience_needs_a_score_to_watch() -> None:

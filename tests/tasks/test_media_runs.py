@@ -32,7 +32,7 @@ QUICK = {
 SEEN = {**QUICK, "train.steps": 40, "train.lr": 0.01, "model.patch_size": 4, "train.eval_every": 40}
 SAID = {**QUICK, "data.max_len": 60,
         "model.n_decoder_layers": 1, "train.steps": 150, "train.lr": 0.01, "data.batch_tokens": 256,
-        "model.spec_augment": 0.0, "train.eval_every": 75}  # fmt: skip
+        "model.augment": ("speed=0.1",), "train.eval_every": 75}  # fmt: skip
 RATE = 4000
 
 
@@ -123,7 +123,7 @@ def test_images_are_learnt_from_arrays_and_files_alike(tmp_path: Path) -> None:
 
 
 def test_recordings_are_learnt(tmp_path: Path) -> None:
-    values = {**SEEN, "model.spec_augment": 0.0, "train.steps": 30, "train.eval_every": 30}
+    values = {**SEEN, "model.augment": ("speed=0.1",), "train.steps": 30, "train.eval_every": 30}
     del values["model.patch_size"]
     out, said = run(values, tmp_path / "model", recordings(80))
     assert "recordings" in said and "texts" not in said and "vocab" not in said and "pairs" not in said
@@ -152,10 +152,13 @@ def outcome(folder: Path) -> list[bytes]:
 def test_a_stopped_run_resumes_bit_for_bit(tmp_path: Path, kind: str) -> None:
     data = {"images": images(40), "recordings": recordings(40), "transcripts": recordings(40, notes=2)}[kind]
     values = {**SAID, "model.dropout": 0.2, "train.steps": 12, "train.save_every": 5, "train.eval_every": 6}
-    values |= {"train.task": "transcribe" if kind == "transcripts" else "classify", "model.spec_augment": 0.2}
+    values |= {
+        "train.task": "transcribe" if kind == "transcripts" else "classify",
+        "model.augment": ("spec_augment=0.2", "speed=0.1"),
+    }
     if kind == "images":
-        del values["model.spec_augment"], values["data.max_len"]
-        values["model.flip"] = True
+        del values["data.max_len"]
+        values["model.augment"] = ("shift=2", "flip")
     expected = outcome(run(values, tmp_path / "whole", data)[0])
 
     def stop(record: dict[str, Any]) -> None:
@@ -264,7 +267,12 @@ def test_wrong_values_are_clear_errors_in_python(seen: Path) -> None:
 
 @pytest.mark.parametrize(("speed", "max_len"), [(0.1, 12), (0.3, 12), (0.3, 11), (0.0, 3)])
 def test_recordings_that_fill_the_model_still_fit_when_slowed_down(tmp_path: Path, speed: float, max_len: int) -> None:
-    values = {**QUICK, "train.task": "classify", "data.modality": "audio", "model.speed": speed}
+    values = {
+        **QUICK,
+        "train.task": "classify",
+        "data.modality": "audio",
+        "model.augment": ("spec_augment=0.2", f"speed={speed}"),
+    }
     config = task_of(Config().override(values)).settle(Config().override({**values, "model.max_len": max_len}))
     length, setting = longest_audio(config)
     assert setting == "model.max_len" and length >= 1
@@ -297,9 +305,9 @@ def test_a_model_of_images_is_fine_tuned_with_other_augmentation_but_not_on_reco
     seen: Path, tmp_path: Path
 ) -> None:
     begun = {**SEEN, "train.init_from": str(seen), "train.steps": 2}
-    out, _ = run({**begun, "model.shift": 0, "model.flip": True}, tmp_path / "again", images(40))
+    out, _ = run({**begun, "model.augment": ("flip",)}, tmp_path / "again", images(40))
     model = load(out).config.model
-    assert (model.shift, model.flip, model.image_size) == (0, True, load(seen).config.model.image_size)
+    assert (model.augment, model.image_size) == (("flip",), load(seen).config.model.image_size)
     with pytest.raises(ConfigError) as caught:
         values = {name: value for name, value in begun.items() if name != "model.patch_size"}
         run(values, tmp_path / "heard", recordings(20))

@@ -18,7 +18,7 @@ IDS = st.lists(st.integers(0, 10**6), max_size=20)
 @functools.cache
 def trained(kind: str) -> Tokenizer:
     size = 300 if kind in ("bpe", "unigram") else None
-    return Tokenizer.train([TEXT] * 3, DataConfig(tokenizer=kind, vocab_size=size, unicode="none", whitespace=False))
+    return Tokenizer.train([TEXT] * 3, DataConfig(tokenizer=kind, vocab_size=size, normalise=()))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,7 +14,9 @@ from clearhead.tokenization.tokenizer import Tokenizer
 
 TEXTS = ["The man is hungry.", "I don't see the man.", "naïve café déjà", "ﬁne İstanbul 😀 שלום"] * 3
 KINDS = ("bpe", "unigram", "word", "character")
-CHANGES: list[dict] = [{}, {"unicode": "NFKC"}, {"unicode": "none"}, {"lowercase": True}, {"whitespace": False}]
+CHANGES: list[dict] = [{}] + [
+    {"normalise": it} for it in (("NFKC", "whitespace"), ("whitespace",), ("NFC", "lowercase", "whitespace"), ("NFC",))
+]
 SETTINGS: list[dict] = [{"tokenizer": kind, **change} for kind in KINDS for change in CHANGES]
 SOME = [0, 2, 6, 8, 14, 16]  # every kind and every change; the whole product is slow
 every = pytest.mark.parametrize(
@@ -146,7 +148,9 @@ def test_nothing_has_no_tokens_and_half_a_character_is_an_error() -> None:
 
 @pytest.mark.parametrize("kind", ["word", "character"])
 def test_unknown_texts_are_those_that_were_written(kind: str) -> None:
-    tokenizer = Tokenizer.train(["she sings."], DataConfig(tokenizer=kind, lowercase=True, whitespace=kind == "word"))
+    tokenizer = Tokenizer.train(
+        ["she sings."], DataConfig(tokenizer=kind, normalise=("NFC", "lowercase", *["whitespace"] * (kind == "word")))
+    )
     expected = {"word": ["ÉTÉ", "e\u0301a"], "character": ["É", "T", "É", "\n", "e\u0301", "a"]}
     assert unknown_texts(tokenizer, "She ÉTÉ\nsings e\u0301a.") == expected[kind]
     assert unknown_texts(tokenizer, "She sings.") == []

@@ -22,7 +22,7 @@ texts = st.lists(st.text(st.sampled_from("theraiowl'.é 19—\n")) | st.sampled_
 
 @pytest.fixture(scope="module", params=[True, False], ids=["folded", "white space as it is"])
 def tokenizer(request) -> Tokenizer:
-    return Tokenizer.train(TEXTS, DataConfig(vocab_size=330, whitespace=request.param))
+    return Tokenizer.train(TEXTS, DataConfig(vocab_size=330, normalise=("NFC", *["whitespace"] * request.param)))
 
 
 def side(tokenizer: Tokenizer, texts: list[str]) -> Ragged:

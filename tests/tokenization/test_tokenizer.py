@@ -31,8 +31,9 @@ ENGLISH = [
 ] * 3
 FRENCH = ["L'homme a faim.", "Je ne vois pas l'homme.", "Est-il ici ?", "La maison rouge est grande.", "J'y suis !"] * 3
 KINDS = ("bpe", "unigram", "word", "character")
+FORMS = (("NFC",), ("NFKC",), ())
 SUBWORDS = ("bpe", "unigram")
-EXACT = {"unicode": "none", "whitespace": False}
+EXACT = {"normalise": ()}
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]))
 # What pipelines stumble over: spaces of all kinds, the library's own marks, special tokens, marks that combine.
@@ -67,15 +68,15 @@ def pairwise(*columns: tuple) -> list:
 
 
 @pytest.mark.parametrize(
-    ("kind", "unicode", "whitespace", "lowercase"),
-    pairwise(SUBWORDS, ("NFC", "NFKC", "none"), (True, False), (True, False)),
+    ("kind", "form", "whitespace", "lowercase"),
+    pairwise(SUBWORDS, FORMS, (True, False), (True, False)),
 )
 @given(text=any_text | awkward)
 @settings(max_examples=60, deadline=None)
 def test_subwords_give_back_the_normalised_text_whatever_it_is(
-    kind: str, unicode: str, whitespace: bool, lowercase: bool, text: str
+    kind: str, form: tuple[str, ...], whitespace: bool, lowercase: bool, text: str
 ) -> None:
-    tokenizer = trained(kind, unicode=unicode, whitespace=whitespace, lowercase=lowercase)
+    tokenizer = trained(kind, normalise=(*form, *["whitespace"] * whitespace, *["lowercase"] * lowercase))
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == tokenizer.normalize(text)
     assert all(i >= len(SPECIALS) for i in ids)
@@ -105,7 +106,7 @@ def test_every_character_there_is_comes_back_alone_and_between_others(kind: str,
 def test_words_and_characters_give_back_the_text_where_nothing_is_unknown(
     kind: str, whitespace: bool, text: str
 ) -> None:
-    data = DataConfig(tokenizer=kind, unicode="none", whitespace=whitespace)  # type: ignore[arg-type]
+    data = DataConfig(tokenizer=kind, normalise=("whitespace",) * whitespace)  # type: ignore[arg-type]
     tokenizer = Tokenizer.train([text, "some text"], data)
     ids = tokenizer.encode(text)
     assert UNK not in ids
@@ -162,11 +163,11 @@ def test_what_is_no_text_at_all_is_a_type_error() -> None:
 # --- normalisation -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "unicode", "lowercase"), pairwise(KINDS, ("NFC", "NFKC", "none"), (True, False)))
+@pytest.mark.parametrize(("kind", "form", "lowercase"), pairwise(KINDS, FORMS, (True, False)))
 @given(text=any_text | awkward)
 @settings(max_examples=60, deadline=None)
-def test_normalising_twice_is_normalising_once(kind: str, unicode: str, lowercase: bool, text: str) -> None:
-    tokenizer = trained(kind, unicode=unicode, lowercase=lowercase)
+def test_normalising_twice_is_normalising_once(kind: str, form: tuple[str, ...], lowercase: bool, text: str) -> None:
+    tokenizer = trained(kind, normalise=(*form, "whitespace", *["lowercase"] * lowercase))
     once = tokenizer.normalize(text)
     assert tokenizer.normalize(once) == once
     assert tokenizer.encode(once) == tokenizer.encode(text)
@@ -174,7 +175,7 @@ def test_normalising_twice_is_normalising_once(kind: str, unicode: str, lowercas
 
 @given(words=st.lists(st.text(st.characters(categories=["L", "N", "P"]), min_size=1)))
 def test_white_space_is_folded_to_one_space_and_stripped(words: list[str]) -> None:
-    tokenizer = trained("bpe", unicode="none")
+    tokenizer = trained("bpe", normalise=("whitespace",))
     spaces = itertools.cycle(["\u00a0", " \t", "\u202f", "\r\n", "\u2028", "\x0b\x85"])
     text = "".join(space + word for space, word in zip(spaces, words)) + "\n"
     assert tokenizer.normalize(text) == " ".join(words)
@@ -183,10 +184,12 @@ def test_white_space_is_folded_to_one_space_and_stripped(words: list[str]) -> No
 def test_unicode_forms_and_case_are_as_the_settings_say() -> None:
     text = "E\u0301\ufb01 \u00c9"  # E and an accent, the ligature fi, É
     assert trained("bpe").normalize(text) == "\u00c9\ufb01 \u00c9"
-    assert trained("bpe", unicode="NFKC").normalize(text) == "\u00c9fi \u00c9"
-    assert trained("bpe", unicode="none").normalize(text) == text
-    assert trained("bpe", lowercase=True).normalize(text) == "\u00e9\ufb01 \u00e9"
-    assert trained("bpe", lowercase=True).normalize("J\u030c") == "\u01f0"  # only the small letter composes
+    assert trained("bpe", normalise=("NFKC", "whitespace")).normalize(text) == "\u00c9fi \u00c9"
+    assert trained("bpe", normalise=("whitespace",)).normalize(text) == text
+    assert trained("bpe", normalise=("NFC", "lowercase", "whitespace")).normalize(text) == "\u00e9\ufb01 \u00e9"
+    assert (
+        trained("bpe", normalise=("NFC", "lowercase", "whitespace")).normalize("J\u030c") == "\u01f0"
+    )  # only the small letter composes
 
 
 def test_a_word_has_the_same_tokens_at_the_start_of_a_text_and_inside_it() -> None:
@@ -235,7 +238,7 @@ def test_a_letter_between_quotes_is_no_elision() -> None:
 
 
 def test_unknown_words_are_named_as_they_were_written_once_each_in_order() -> None:
-    tokenizer = trained("word", lowercase=True)
+    tokenizer = trained("word", normalise=("NFC", "lowercase", "whitespace"))
     assert tokenizer.unknown_words("  THE  Zebra sees l'Yéti, the zebra,\u00a0the Zebra. ") == [
         "Zebra",
         "sees",
@@ -244,7 +247,7 @@ def test_unknown_words_are_named_as_they_were_written_once_each_in_order() -> No
     ]
     assert tokenizer.encode("Zebra") == [UNK]
     assert trained("character").unknown_words("xxw zxw") == ["x", "w", "z"]
-    assert trained("character", whitespace=False).unknown_words("\t") == ["\t"]
+    assert trained("character", normalise=("NFC",)).unknown_words("\t") == ["\t"]
     for kind in SUBWORDS:
         assert trained(kind).unknown_words("Zebra 動物") == []
 
@@ -393,7 +396,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("joint", [True, False])
 def test_saved_and_loaded_is_the_same(kind: str, joint: bool) -> None:
-    data = DataConfig(tokenizer=kind, joint=joint, lowercase=True, unicode="NFKC")  # type: ignore[arg-type]
+    data = DataConfig(tokenizer=kind, joint=joint, normalise=("NFKC", "lowercase", "whitespace"))  # type: ignore[arg-type]
     before = train_tokenizers(ENGLISH, FRENCH, data)
     after = Tokenizers.from_json(before.to_json(), SpecialTokens(), origin="x.json")
     assert before.joint is after.joint is joint

@@ -25,10 +25,10 @@ nasty = st.text(
     | st.characters(exclude_categories=["Cs"])
 )
 KINDS = [
-    {"tokenizer": kind, "unicode": form, "whitespace": fold, "lowercase": form == "NFC"}
+    {"tokenizer": kind, "normalise": (*form, *fold)}
     for kind in ("bpe", "unigram", "word", "character")
-    for form in ("NFC", "NFKC", "none")
-    for fold in (True, False)
+    for form in (("NFC", "lowercase"), ("NFKC",), ())
+    for fold in (("whitespace",), ())
 ]
 SOME = [0, 3, 4, 8, 10, 12, 14, 16, 21]  # every pair of a kind and a form, of a form and a fold; the product is slow
 

@@ -171,7 +171,13 @@ def test_runs_on_the_same_data_share_their_tokens(toy, said, outcome) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"data.reverse": True}, {"data.split": 0.2}, {"train.seed": 1}, {"data.max_len": 11}, {"data.lowercase": True}],
+    [
+        {"data.reverse": True},
+        {"data.split": 0.2},
+        {"train.seed": 1},
+        {"data.max_len": 11},
+        {"data.normalise": ("lowercase",)},
+    ],
     ids=str,
 )
 def test_other_tokens_have_a_place_of_their_own(toy, said, changes: dict[str, Any]) -> None:

@@ -57,7 +57,7 @@ def test_what_it_learns_is_the_new_data(toy, trained: Path) -> None:
 def test_only_dropout_may_be_another(toy, trained: Path) -> None:
     model = load(fine_tuned(toy, trained, {"model.dropout": 0.45, "model.attention_dropout": 0.05})).config.model
     assert (model.dropout, model.attention_dropout, model.activation_dropout) == (0.45, 0.05, None)
-    for name, value in (("model.d_model", 64), ("data.lowercase", True)):
+    for name, value in (("model.d_model", 64), ("data.normalise", ("NFC", "lowercase", "whitespace"))):
         with pytest.raises(ConfigError) as caught:
             fine_tuned(toy, trained, {name: value}, "third")
         assert (caught.value.name, caught.value.value) == (name, value)
@@ -184,14 +184,14 @@ LABELLED = [("I am hungry.", "I"), ("You are late.", "you"), ("She sings.", "she
 @pytest.mark.parametrize("task", ["embed", "fill"])
 def test_a_classifier_begins_with_the_encoder_of_another_task(tmp_path: Path, task: str) -> None:
     settings = {"begin": True, "n_token_types": 2, "pre_norm": True, "normalize": True}
-    settings |= {"token_transform": True, "projection_bias": True} if task == "fill" else {"pooling": "first"}
+    settings |= {"head_layer": "norm", "projection_bias": True} if task == "fill" else {"pooling": "first"}
     first = make_encoder_folder(tmp_path / "first", task=task, **settings)
     values = {"train.task": "classify", "train.init_from": str(first), "train.lr": 1e-9, "train.steps": 1}
     values |= {"train.threads": 1, "train.precision": "fp32", "train.warmup": 0}
     said: list[str] = []
     second = train(Config().override(values), tmp_path / "second", data=LABELLED, say=said.append)
     model = load(second, device="cpu").config.model
-    assert (model.head, model.pooling, model.pooler, model.normalize) == ("class", "first", "tanh", False)
+    assert (model.head, model.pooling, model.head_layer, model.normalize) == ("class", "first", "tanh", False)
     assert model.begin and model.n_token_types == 2
     assert any("the head is new" in line and "encoder" not in line for line in said)
     weights = load_model_folder(second).weights

@@ -32,7 +32,7 @@ OTHERS = {
         "data.subword_dropout": 0.1,
         "data.tokenizer": "bpe",
     },
-    "moving average": {"train.optimizer": "adamw", "train.accumulate": 2, "train.ema": 0.9},
+    "moving average": {"train.optimizer": "adamw", "train.accumulate": 2, "train.average": 0.9},
 }
 
 

@@ -75,4 +75,4 @@ def test_an_encoder_that_is_pretrained_gets_its_own_head_in_each_stage(
     more = {"train.warm_start": "denoise", "train.soup": 1, "data.split": 0.2}
     out = train(settings("bert-base", **more), tmp_path / "model", data=LABELLED, say=lambda _: None)
     model = load(out).config.model
-    assert (model.head, model.pooler, model.token_transform, model.projection_bias) == ("class", "tanh", False, None)
+    assert (model.head, model.head_layer, model.projection_bias) == ("class", "tanh", None)

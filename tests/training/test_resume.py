@@ -659,7 +659,7 @@ def test_a_folder_that_may_not_be_written_to_is_refused(toy, fail_from, read_onl
         {"train.optimizer": "adam", "data.joint": False, "model.positions": "rotary", "model.tie": "none"},
         {"train.optimizer": "muon", "train.precision": "bf16"},
         pytest.param({"train.threads": 2, "train.precision": "bf16"}, marks=pytest.mark.slow),
-        {"train.best": "loss", "train.clip": 0.0, "train.keep": 1, "train.precision": "bf16"},
+        {"train.best": "loss", "train.clip": 0.0, "train.precision": "bf16"},
         {"data.batch_tokens": 16, "train.log_every": 5, "train.label_smoothing": 0.0},
     ],
     ids=str,
@@ -673,7 +673,7 @@ def test_resume_is_exact_with_other_settings(toy, outcome, monkeypatch, changes:
 def test_a_mean_of_checkpoints_is_the_same_however_often_a_run_is_stopped_between_them(
     toy, outcome, monkeypatch
 ) -> None:
-    changes = {"train.average": 3, "train.save_every": 2, "train.keep": 1, "train.best": "loss"}
+    changes = {"train.average": 3, "train.save_every": 2, "train.best": "loss"}
     config = toy.config(changes)
     expected = outcome(train(config, toy.folder / "expected", say=quiet))
     for step in (5, 7, 9, 11):

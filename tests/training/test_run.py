@@ -100,8 +100,9 @@ def test_equal_seeds_give_equal_folders_and_others_do_not(toy, outcome) -> None:
 
 
 @pytest.mark.parametrize("best", ["bleu", "loss", "newest"])
-def test_the_folder_has_the_weights_that_were_best(toy, best: str) -> None:
-    changes = {"train.eval_every": 1, "train.save_every": 1, "train.keep": 50, "train.best": best, "train.lr": 0.1}
+def test_the_folder_has_the_weights_that_were_best(toy, monkeypatch, best: str) -> None:
+    monkeypatch.setattr("clearhead.training.trainer.KEPT", 50)
+    changes = {"train.eval_every": 1, "train.save_every": 1, "train.best": best, "train.lr": 0.1}
     folder = run(toy, changes | {"train.schedule": "constant", "train.seed": 3, "train.optimizer": "adam"})
     values = records(folder, "valid_bleu" if best == "bleu" else "valid_loss")
     lowest, newest_highest = values.index(min(values)) + 1, 12 - values[::-1].index(max(values))

@@ -36,7 +36,6 @@ SETTINGS: dict[str, Any] = {
     "schedule": "linear",
     "optimizer": "adam",
     "log_every": 1,
-    "keep": 20,
     "best": "bleu",
 }
 SETTINGS |= {"eval_every": 2, "save_every": 4, "precision": "fp32", "threads": 1, "device": "cpu"}
@@ -90,7 +89,8 @@ def trainer(
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterable[RunFolder]:
+def folder(tmp_path: Path, monkeypatch) -> Iterable[RunFolder]:
+    monkeypatch.setattr("clearhead.training.trainer.KEPT", 20)
     with RunFolder.create(tmp_path / "run") as folder:
         folder.write_files(model_files(config={}, tokenizer="{}"))
         yield folder
@@ -151,7 +151,7 @@ def test_every_step_has_the_rate_of_the_schedule(folder) -> None:
 
 
 def test_the_first_update_is_adams_with_the_mean_gradient(folder) -> None:
-    it = trainer(folder, {"steps": 1, "warmup": 0, "schedule": "constant", "clip": 0.0, "eps": 1e-3})
+    it = trainer(folder, {"steps": 1, "warmup": 0, "schedule": "constant", "clip": 0.0, "adam": (0.9, 0.98, 1e-3)})
     rows = Batches(LENGTHS, LENGTHS, 6).epoch(0)[0]
     model = Line()
     (squares(model, rows) / int(LENGTHS[rows].sum())).backward()
@@ -168,7 +168,7 @@ def test_the_gradient_is_clipped_by_its_norm_over_all_weights(folder, clip: floa
     it = trainer(folder, {"steps": 1, "clip": clip})
     norm = run(it)[0]["grad_norm"]
     means = [t for name, t in optimizer_tensors(it.update.optimizer, it.model).items() if name.endswith("exp_avg")]
-    used = math.sqrt(sum(float(mean.square().sum()) for mean in means)) / (1 - it.config.beta1)
+    used = math.sqrt(sum(float(mean.square().sum()) for mean in means)) / (1 - it.config.adam[0])
     assert norm > 1
     assert used == pytest.approx(0.5 if clip == 0.5 else norm, rel=1e-5)
 
@@ -225,7 +225,7 @@ def test_products_are_in_the_precision_that_is_asked_for_and_weights_in_float32(
 
 @pytest.mark.parametrize("accumulate", [2, 3])
 def test_accumulated_batches_make_the_step_of_one_large_batch(folder, tmp_path: Path, accumulate: int) -> None:
-    it = trainer(folder, {"steps": 1, "accumulate": accumulate, "eps": 1e-3})
+    it = trainer(folder, {"steps": 1, "accumulate": accumulate, "adam": (0.9, 0.98, 1e-3)})
     parts = [rows for epoch in range(3) for rows in Batches(LENGTHS, LENGTHS, 6).epoch(epoch)][:accumulate]
     assert len({int(LENGTHS[rows].sum()) for rows in parts}) > 1  # so that a mean of means would be another one
     model = Line()
@@ -614,11 +614,12 @@ def test_the_kept_weights_are_chosen_by_the_metric_that_is_asked_for(folder, bes
 
 
 @pytest.mark.parametrize(("scores", "is_kept"), [([1.0, 2.0, 2.5], True), ([1.0, 3.0, 2.5], False)])
-def test_the_mean_of_the_newest_checkpoints_is_kept_where_it_is_better(folder, scores, is_kept: bool) -> None:
+def test_the_mean_of_the_newest_checkpoints_is_kept_where_it_is_better(
+    folder, monkeypatch, scores, is_kept: bool
+) -> None:
+    monkeypatch.undo()
     given = iter(scores)
-    it = trainer(
-        folder, {"average": 3, "save_every": 2, "eval_every": 4, "keep": 1}, evaluate=lambda: {"bleu": next(given)}
-    )
+    it = trainer(folder, {"average": 3, "save_every": 2, "eval_every": 4}, evaluate=lambda: {"bleu": next(given)})
     run(it)
     assert steps_of(folder) == [4, 6, 8]
     each = [read_checkpoint(folder.path / "checkpoints" / f"step-{step:08d}").tensors["model"] for step in (4, 6, 8)]
@@ -683,7 +684,7 @@ def test_the_moving_average_is_scored_and_kept_and_training_goes_on_from_the_wei
         return {"bleu": float(len(scored))}
 
     with RunFolder.create(folder.path.parent / "other") as other:
-        it = trainer(other, {"ema": 0.5}, evaluate=evaluate)
+        it = trainer(other, {"average": 0.5}, evaluate=evaluate)
         run(it)
         assert torch.equal(it.model.slope.weight, plain.model.slope.weight)
         assert torch.equal(written(other)["slope.weight"], scored[-1])
@@ -699,13 +700,14 @@ def test_checkpoints_are_saved_at_intervals_and_at_the_end(folder, save_every: i
     assert steps_of(folder) == steps
 
 
-def test_the_newest_checkpoints_are_kept(folder) -> None:
-    run(trainer(folder, {"save_every": 1, "keep": 3}))
-    assert steps_of(folder) == [6, 7, 8]
+def test_the_newest_checkpoints_are_kept(folder, monkeypatch) -> None:
+    monkeypatch.undo()
+    run(trainer(folder, {"save_every": 1}))
+    assert steps_of(folder) == [7, 8]
 
 
 @pytest.mark.parametrize("step", range(1, 8))
-@pytest.mark.parametrize("changes", [{}, {"ema": 0.9}, {"accumulate": 2}])
+@pytest.mark.parametrize("changes", [{}, {"average": 0.9}, {"accumulate": 2}])
 def test_from_any_checkpoint_a_run_goes_on_bit_for_bit(folder, tmp_path: Path, step: int, changes: dict) -> None:
     changes = {"save_every": 1, **changes}
     expected = trainer(folder, changes, model=Line(dropout=0.5))

@@ -166,7 +166,7 @@ def _headline(model: ModelConfig) -> str:
     parts = (
         f"{model.topology}: {' + '.join(layers)} layers, d_model {model.d_model}, {model.n_heads} heads, "
         f"d_ff {model.d_ff:,}, {model.attention} attention, {model.positions} positions, "
-        f"{'pre' if model.pre_norm else 'post'}-norm, {model.activation}"
+        f"{'pre' if model.pre_norm else 'post'}-norm, {model.feed_forward}"
     )
     return "; ".join([parts, *reads])
 

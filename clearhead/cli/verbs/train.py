@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ...config import PRESETS, Config, settings
 from ...config.messages import printable, say
+from ...config.model_settings import FOUND_IN_DATA
 from ..configure import configure
 from ..data_options import FILES, READING
 from ..models import add_consent
@@ -44,14 +45,6 @@ _HELPS = {
     "train.warm_start": "pretrain first: denoise reconstructs masked text",
     "train.device": "auto, cpu, cuda or cuda:1 (default: auto)",
 }
-_FROM_DATA = (  # training derives these from the data
-    "model.src_vocab_size",
-    "model.tgt_vocab_size",
-    "model.n_classes",
-    "data.labels",
-    "data.unanswerable",
-    "data.digest",
-)
 
 
 def _add_options(parser: Parser) -> None:
@@ -64,7 +57,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show the task, columns and examples without training")
     parser.add_argument("--print-config", action="store_true", help="print the settings as TOML and exit")
     add_consent(parser)
-    names = [name for name in settings() if name not in _FROM_DATA]
+    names = [name for name in settings() if name not in FOUND_IN_DATA]
     add_settings(parser, names, _SHORT, rare=_RARE, helps=_HELPS)
 
 

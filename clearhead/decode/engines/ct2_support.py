@@ -23,10 +23,10 @@ def ct2_obstacle(config: ModelConfig) -> str:
         ("copy", not config.copy),
         ("attention", config.attention == "softmax"),
         ("positions", config.positions in _POSITIONS),
-        ("feed_forward", (config.feed_forward or config.activation) in ACTIVATIONS),
+        ("feed_forward", config.feed_forward in ACTIVATIONS),
         ("norm", not is_custom(config.norm)),
         ("window", config.window is None),
-        ("rotary_scaling", config.rotary_scaling == "none"),
+        ("rotary", ":" not in config.rotary),
     ):
         if not supported:
             return f"it doesn't support model.{setting}={getattr(config, setting)!r}"

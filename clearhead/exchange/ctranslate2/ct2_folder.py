@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...config import ModelConfig
+from ...config.notations import Rotary
 from ...decode.position_tables import position_table
 from ...errors import ModelError
 from ...folder.manifest import parse_json_object, read_bytes
@@ -117,7 +118,7 @@ def _stack(found: Variables, stack: str, n_heads: int | None) -> dict[str, Any]:
     return {
         "model.n_heads": int(n_heads or found.setting(stack, "num_heads", 8)),
         "model.d_ff": len(found.matrix(f"{network}/linear_0/weight")),
-        "model.activation": known[int(activation)],
+        "model.feed_forward": known[int(activation)],
         "model.pre_norm": bool(found.setting(stack, "pre_norm", 1)),
         "model.final_norm": f"{stack}/layer_norm/gamma" in found,
         "model.embedding_norm": f"{stack}/layernorm_embedding/gamma" in found,
@@ -138,7 +139,7 @@ def _attention(found: Variables) -> dict[str, Any]:
         "model.d_head": None if d_head is None else int(d_head),
         "model.attention_scale": found.shared("attention/queries_scale"),
         "model.positions": "learned" if rotary is None else "rotary",
-        "model.rotary_base": found.shared("attention/rotary_base") or 10_000.0,
+        "model.rotary": str(Rotary(float(found.shared("attention/rotary_base") or 10_000.0))),
     }
 
 

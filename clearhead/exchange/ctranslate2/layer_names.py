@@ -9,7 +9,7 @@ _GATED = ("swiglu", "geglu")
 
 def is_gated(config: ModelConfig) -> bool:
     """Return whether the feed-forward network has a gate, which is a matrix of its own there."""
-    return (config.feed_forward or config.activation) in _GATED
+    return config.feed_forward in _GATED
 
 
 def stacks(config: ModelConfig) -> list[tuple[str, str, int]]:

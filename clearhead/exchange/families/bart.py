@@ -50,7 +50,7 @@ class Bart(EncoderDecoderFamily):
         Same("model.n_encoder_layers", ("encoder_layers",), 12),
         Same("model.n_decoder_layers", ("decoder_layers",), 12),
         Same("model.max_len", ("max_position_embeddings",), 1024),
-        Same("model.activation", ("activation_function",), "gelu", _ACTIVATIONS),
+        Same("model.feed_forward", ("activation_function",), "gelu", _ACTIVATIONS),
         Same("model.dropout", ("dropout",), 0.1),
         Same("model.attention_dropout", ("attention_dropout",), 0.0),
         Same("model.activation_dropout", ("activation_dropout",), 0.0),

@@ -36,7 +36,7 @@ SAME = (
     Same("model.n_encoder_layers", ("num_hidden_layers",), 12),
     Same("model.d_ff", ("intermediate_size",), 3072),
     Same("model.norm_eps", ("layer_norm_eps",), 1e-12),
-    Same("model.activation", ("hidden_act",), "gelu", ACTIVATIONS),
+    Same("model.feed_forward", ("hidden_act",), "gelu", ACTIVATIONS),
     Same("model.dropout", ("hidden_dropout_prob",), 0.1),
     Same("model.attention_dropout", ("attention_probs_dropout_prob",), 0.1),
 )

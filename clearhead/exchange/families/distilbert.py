@@ -33,7 +33,7 @@ class DistilBERT(Family):
         Same("model.n_heads", ("n_heads",), 12),
         Same("model.n_encoder_layers", ("n_layers",), 6),
         Same("model.d_ff", ("hidden_dim",), 3072),
-        Same("model.activation", ("activation",), "gelu", ACTIVATIONS),
+        Same("model.feed_forward", ("activation",), "gelu", ACTIVATIONS),
         Same("model.dropout", ("dropout",), 0.1),
         Same("model.attention_dropout", ("attention_dropout",), 0.1),
     )

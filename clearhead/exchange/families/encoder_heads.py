@@ -10,7 +10,7 @@ from ..weight_names import Name, blocks
 from .hf_config import HfConfig
 
 SETTINGS = (
-    *("model.head", "model.n_classes", "model.pooling", "model.pooler", "model.token_transform"),
+    *("model.head", "model.n_classes", "model.pooling", "model.head_layer"),
     *("model.projection_bias", "model.tie", "model.normalize"),
     *("model.tgt_vocab_size", "model.n_decoder_layers"),  # they change nothing without a decoder
 )
@@ -33,7 +33,7 @@ def read_head(hf_config: HfConfig, task: str, pooler: str) -> dict[str, Any]:
         return {
             "model.head": "class",
             "model.pooling": "first",
-            "model.pooler": pooler,
+            "model.head_layer": pooler,
             "model.n_classes": len(labels),
             "data.labels": labels,
         }
@@ -42,7 +42,7 @@ def read_head(hf_config: HfConfig, task: str, pooler: str) -> dict[str, Any]:
     if task == "fill":
         if not tied:
             raise hf_config.unsupported("tie_word_embeddings", expected="true")
-        return {"model.head": "token", "model.token_transform": True, "model.projection_bias": True}
+        return {"model.head": "token", "model.head_layer": "norm", "model.projection_bias": True}
     return {"model.head": "none"}
 
 
@@ -57,8 +57,8 @@ def written_labels(config: Config) -> dict[str, Any]:
 def lacking_head(model: ModelSettings, pooler: str) -> dict[str, str]:
     """Return our settings for a model's head that have no counterpart, and for each the value that has one."""
     needed: dict[str, dict[str, Any]] = {
-        "class": {"pooling": "first", "pooler": pooler},
-        "token": {"token_transform": True, "projection_bias": True},
+        "class": {"pooling": "first", "head_layer": pooler},
+        "token": {"head_layer": "norm", "projection_bias": True},
     }
     settings = needed.get(model.head, {})
     return {f"model.{name}": spell(it) for name, it in settings.items() if getattr(model, name) != it}

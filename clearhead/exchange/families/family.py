@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from ...config import Config, ModelConfig
-from ...config.model_settings import AUGMENTATION, DROPOUT, ModelSettings
+from ...config.model_settings import DROPOUT, ModelSettings
 from ...config.values import spell
 from ...errors import ModelError
 from ..resolved import resolved
@@ -17,7 +17,7 @@ from .hf_config import HfConfig
 
 # Settings of ours that change no output of a trained model, or that other files carry.
 _OURS_WITHOUT_EFFECT = frozenset(
-    (*DROPOUT, *AUGMENTATION, "model.unk_id", "model.mask_id", "model.begin", "model.more_eos_ids")
+    (*DROPOUT, "model.augment", "model.unk_id", "model.mask_id", "model.begin", "model.more_eos_ids")
 )
 
 ACTIVATIONS = {

@@ -36,7 +36,7 @@ class GPT2(Family):
         Same("model.n_decoder_layers", ("n_layer",), 12),
         Same("model.max_len", ("n_positions",), 1024),
         Same("model.norm_eps", ("layer_norm_epsilon",), 1e-5),
-        Same("model.activation", ("activation_function",), "gelu_new", ACTIVATIONS),
+        Same("model.feed_forward", ("activation_function",), "gelu_new", ACTIVATIONS),
         Same("model.dropout", ("resid_pdrop", "embd_pdrop"), 0.1),
         Same("model.attention_dropout", ("attn_pdrop",), 0.1),
         Same("model.bos_id", ("bos_token_id",), 50256),

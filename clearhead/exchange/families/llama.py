@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
+from ...config.notations import read_rotary
 from ...errors import ModelError
 from ..resolved import resolved
 from ..weight_names import Name, blocks
@@ -40,12 +41,12 @@ class Llama(Family):
         Same("model.n_decoder_layers", ("num_hidden_layers",), 32),
         Same("model.max_len", ("max_position_embeddings",), 2048),
         Same("model.norm_eps", ("rms_norm_eps",), 1e-6),
-        Same("model.activation", ("hidden_act",), "silu", _ACTIVATIONS),
+        Same("model.feed_forward", ("hidden_act",), "silu", _ACTIVATIONS),
         Same("model.attention_dropout", ("attention_dropout",), 0.0),
         Same("model.tie", ("tie_word_embeddings",), False, {True: "target", False: "none"}),
     )
     derived: ClassVar[Sequence[str]] = (
-        *("model.n_kv_heads", "model.d_head", "model.rotary_base", "model.rotary_scaling", "model.bias"),
+        *("model.n_kv_heads", "model.d_head", "model.rotary", "model.bias"),
         "model.attention_scale",
         *("model.pad_id", "model.bos_id", "model.eos_id", "model.src_vocab_size", "model.n_encoder_layers"),
     )
@@ -81,13 +82,13 @@ class Llama(Family):
 
     def their_config(self, config: Config) -> dict[str, Any]:
         model = config.model
-        rope = written_rotation(model)
+        rope, base = written_rotation(model), read_rotary(model.rotary).base
         return {
             "num_key_value_heads": resolved(model)["model.n_kv_heads"],
             "head_dim": model.head_width,
-            "rope_parameters": {"rope_theta": model.rotary_base, **rope},
-            "rope_theta": model.rotary_base,  # for readers that don't know rope_parameters
-            "rope_scaling": None if model.rotary_scaling == "none" else rope,
+            "rope_parameters": {"rope_theta": base, **rope},
+            "rope_theta": base,  # for readers that don't know rope_parameters
+            "rope_scaling": None if rope["rope_type"] == "default" else rope,
             "bos_token_id": model.bos_id,
             "eos_token_id": model.eos_id,
             "pad_token_id": model.pad_id if model.pad_id < model.tgt_vocab_size else None,
@@ -95,7 +96,7 @@ class Llama(Family):
 
     def lacks(self, model: ModelSettings) -> dict[str, str]:
         found = super().lacks(model)
-        if model.attention_scale is not None and not model.rotary_scaling.startswith("yarn"):
+        if model.attention_scale is not None and read_rotary(model.rotary).kind != "yarn":
             found["model.attention_scale"] = "none"
         return found
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...config import ModelConfig
-from ...config.rotary_scaling import rotary_scaling
+from ...config.notations import Rotary, read_rotary
 from ...errors import ModelError
 from .hf_config import HfConfig
 
@@ -48,8 +48,7 @@ def read_rotation(hf_config: HfConfig, width: int) -> dict[str, Any]:
         short, long = _yarn_range(rope, width, base, length)
         numbers |= {"short": short, "long": long}
         own = {"model.attention_scale": _yarn_scale(rope) ** 2 / math.sqrt(width)}
-    scaling = ":".join([name, *(str(_plain(float(it))) for it in numbers.values())])
-    return {"model.rotary_base": base, "model.rotary_scaling": scaling, **own}
+    return {"model.rotary": str(Rotary(base, name, tuple(map(float, numbers.values())))), **own}
 
 
 def _yarn_range(rope: HfConfig, width: int, base: float, length: int) -> tuple[float, float]:
@@ -76,11 +75,10 @@ def _yarn_scale(rope: HfConfig) -> float:
 
 def written_rotation(model: ModelConfig) -> dict[str, Any]:
     """Return their settings for rotary positions, apart from the base."""
-    scaling, *_ = model.rotary_scaling.split(":")
-    numbers = rotary_scaling(model.rotary_scaling)
-    found: dict[str, Any] = {"rope_type": "default" if scaling == "none" else scaling}
-    found |= dict(zip(_SCALINGS[scaling], map(_plain, numbers)))
-    if scaling != "yarn":
+    _, kind, numbers = read_rotary(model.rotary)
+    found: dict[str, Any] = {"rope_type": "default" if kind == "none" else kind}
+    found |= dict(zip(_SCALINGS[kind], map(_plain, numbers)))
+    if kind != "yarn":
         return found
     factor, short, long = numbers
     length = max(1, round(model.max_len / factor))

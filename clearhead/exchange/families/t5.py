@@ -16,6 +16,7 @@ from .family import Same
 from .hf_config import HfConfig
 
 _ACTIVATIONS = {"relu": "relu", "gated-gelu": "geglu", "gated-silu": "swiglu", "silu": "silu", "gelu_new": "gelu_tanh"}
+_BUCKETS = {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128}
 _PROJECTION = "lm_head.weight"
 
 
@@ -51,15 +52,13 @@ class T5(EncoderDecoderFamily):
         Same("model.n_encoder_layers", ("num_layers",), 6),
         Same("model.max_len", ("n_positions",), 512),
         Same("model.norm_eps", ("layer_norm_epsilon",), 1e-6),
-        Same("model.relative_buckets", ("relative_attention_num_buckets",), 32),
-        Same("model.relative_distance", ("relative_attention_max_distance",), 128),
-        Same("model.activation", ("feed_forward_proj",), "relu", _ACTIVATIONS),
+        Same("model.feed_forward", ("feed_forward_proj",), "relu", _ACTIVATIONS),
         Same("model.dropout", ("dropout_rate",), 0.1),
     )
     special: ClassVar[Mapping[str, int | None]] = {"pad": 0, "bos": None, "eos": 1, "decoder_start": None}
     derived: ClassVar[Sequence[str]] = (
         *("model.pad_id", "model.bos_id", "model.eos_id", "model.start_id", "model.tgt_vocab_size"),
-        *("model.n_decoder_layers", "model.tie", "model.logit_scale"),
+        *("model.n_decoder_layers", "model.tie", "model.logit_scale", "model.relative_buckets"),
     )
 
     def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
@@ -69,6 +68,7 @@ class T5(EncoderDecoderFamily):
         return super().more(hf_config, found, tokens) | {
             "model.tgt_vocab_size": found["model.src_vocab_size"],
             "model.n_decoder_layers": hf_config.get("num_decoder_layers", found["model.n_encoder_layers"]),
+            "model.relative_buckets": tuple(hf_config.get(name, default) for name, default in _BUCKETS.items()),
             "model.tie": "embeddings" if own else "all",
             "model.logit_scale": found["model.d_model"] ** -0.5 if scaled else 1.0,
         }
@@ -85,6 +85,7 @@ class T5(EncoderDecoderFamily):
     def their_config(self, config: Config) -> dict[str, Any]:
         model = config.model
         return super().their_config(config) | {
+            **dict(zip(_BUCKETS, model.relative_buckets)),
             "num_decoder_layers": model.n_decoder_layers,
             "tie_word_embeddings": model.logit_scale != 1,
         }
@@ -96,7 +97,7 @@ class T5(EncoderDecoderFamily):
             table = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
             found += [
                 Name(f"{stack}.positions.table", (table,)),
-                *blocks(layers, _block(stack, gated=model.activation in ("geglu", "swiglu"))),
+                *blocks(layers, _block(stack, gated=model.feed_forward in ("geglu", "swiglu"))),
                 Name(f"{stack}.norm.weight", (f"{stack}.final_layer_norm.weight",)),
             ]
         own = model.tie == "embeddings"

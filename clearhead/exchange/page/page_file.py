@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ...config import Config, ModelConfig
-from ...config.rotary_scaling import rotary_scaling
+from ...config.notations import read_rotary
 from ...errors import ModelError
 from ...folder.atomic import write_file
 from ...folder.checkpoint import FILM
@@ -40,7 +40,7 @@ LARGEST = 100_000_000  # bytes of a file that a browser opens without trouble
 _GRADIENTS = {"what": "integrated gradients", "why": "a model in a page can't compute gradients"}
 _SAMPLES = {"what": "sampling", "why": "a model in a page searches for the most likely answer"}
 _STORED = (
-    "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "max_len", "window", "positions", "rotary_base", "norm",
+    "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "max_len", "window", "positions", "norm",
     "norm_eps", "pre_norm", "tie", "logit_scale", "begin", "topology",
 )  # fmt: skip
 _RESOLVED = ("d_head", "n_kv_heads", "feed_forward", "embedding_scale")  # with defaults that depend on other settings
@@ -133,12 +133,14 @@ def _page(loaded: LoadedModel, name: str) -> dict[str, Any]:
 def _settings(model: ModelConfig) -> dict[str, Any]:
     """Return the settings that a model is built from, with their defaults filled in."""
     found = resolved(model)
+    rotary = read_rotary(model.rotary)
     rescale = 1.0 if model.attention_scale is None else model.attention_scale * math.sqrt(model.head_width)
     return {
         **{it: getattr(model, it) for it in _STORED},
         **{it: found[f"model.{it}"] for it in _RESOLVED},
         "rescale": rescale,
-        "rotary_scaling": rotary_scaling(model.rotary_scaling),
+        "rotary_base": rotary.base,
+        "rotary_scaling": rotary.scaling,
     }
 
 

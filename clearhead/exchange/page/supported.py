@@ -19,15 +19,14 @@ _CHOICES: Mapping[str, tuple[Any, ...]] = MappingProxyType(
         "attention": ("softmax",),
         "positions": _POSITIONS,
         "norm": ("layer", "rms"),
-        "activation": tuple(FEED_FORWARDS),
-        "feed_forward": (None, *FEED_FORWARDS),
+        "feed_forward": tuple(FEED_FORWARDS),
         "copy": (False,),
         "end": (True,),
     }
 )
 _ANY = (
     "src_vocab_size", "tgt_vocab_size", "d_model", "n_heads", "n_kv_heads", "d_head", "d_ff", "n_encoder_layers",
-    "n_decoder_layers", "max_len", "attention_scale", "window", "rotary_base", "rotary_scaling", "norm_eps", "pre_norm",
+    "n_decoder_layers", "max_len", "attention_scale", "window", "rotary", "norm_eps", "pre_norm",
     "final_norm", "embedding_norm", "embedding_scale", "bias", "qkv_bias", "tie", "projection_bias", "logit_scale",
     "begin", "start_id", "mask_id",
     "dropout", "attention_dropout", "activation_dropout",  # only in training

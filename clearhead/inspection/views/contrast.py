@@ -189,7 +189,7 @@ class Labels:
         if head.hidden is not None:
             raise ConfigError(
                 "this model's class head has a hidden layer, so a label's score isn't a sum over the model's parts",
-                expected="a model with model.pooler=none",
+                expected="a model with model.head_layer=none",
                 name="why",
                 value=label,
             )
@@ -240,7 +240,7 @@ class Masks:
         if head.transform is not None:
             raise ConfigError(
                 "this model's head has a hidden layer, so a token's score isn't a sum over the model's parts",
-                expected="a model with model.token_transform=false",
+                expected="a model with model.head_layer=none",
                 name="why",
                 value=word,
             )

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 _UNUSED = (
     *("data.tokenizer", "data.vocab_size", "data.joint", "data.subword_dropout", "data.texts"),
-    *("data.unicode", "data.whitespace", "data.lowercase", "data.reverse", "model.n_token_types", "model.copy"),
+    *("data.normalise", "data.reverse", "model.n_token_types", "model.copy"),
 )
 _DEFAULTS: dict[str, Any] = {  # of images and audio alike
     "model.pre_norm": True,
     "model.dropout": 0.1,
-    "model.activation": "gelu",
+    "model.feed_forward": "gelu",
     "data.split": 0.05,
     "train.best": NEWEST,
     "train.eval_sentences": 5_000,
@@ -146,7 +146,7 @@ class ImageClassification(MediaClassification):
         **_DEFAULTS,
         "model.front": "patches",
         "model.positions": "sinusoidal_2d",
-        "model.shift": 2,
+        "model.augment": ("shift=2",),
     }
 
     @classmethod
@@ -195,8 +195,7 @@ class AudioClassification(MediaClassification):
     defaults: ClassVar[dict[str, Any]] = {
         **_DEFAULTS,
         "model.front": "frames",
-        "model.spec_augment": 0.2,
-        "model.speed": 0.1,
+        "model.augment": ("spec_augment=0.2", "speed=0.1"),
         "data.max_len": 250,
     }
 

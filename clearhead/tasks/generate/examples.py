@@ -130,7 +130,7 @@ class HeldOutText:
 
     Args:
         examples: its blocks.
-        characters: its length in characters, after normalisation (data.lowercase and others).
+        characters: its length in characters, after normalisation (data.normalise).
         bytes: its length in UTF-8 bytes, after normalisation.
         unknown: the number of tokens that are <unk>.
         sources: the text of each block.

@@ -49,11 +49,10 @@ class Generation(Task):
     usage = '"once upon a time"'
     required = TASKS["generate"]
     defaults: ClassVar[dict[str, Any]] = {
-        "data.unicode": "none",
-        "data.whitespace": False,
+        "data.normalise": (),
         "data.max_len": 256,
         "model.pre_norm": True,
-        "model.activation": "swiglu",
+        "model.feed_forward": "swiglu",
         "model.tie": "none",
         "train.label_smoothing": 0.0,
         "decode.sample": True,

@@ -48,9 +48,8 @@ class Transcription(Sequences):
     defaults: ClassVar[dict[str, Any]] = {
         "model.front": "frames",
         "model.pre_norm": True,
-        "model.activation": "gelu",
-        "model.spec_augment": 0.2,
-        "model.speed": 0.1,
+        "model.feed_forward": "gelu",
+        "model.augment": ("spec_augment=0.2", "speed=0.1"),
         "data.tokenizer": "character",
         "data.max_len": 750,  # positions of 40 ms: half a minute
         "data.split": 0.05,

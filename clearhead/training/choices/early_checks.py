@@ -1,6 +1,6 @@
 """Checks of settings that need neither data nor a model, so that errors are reported before anything is read."""
 
-from ...config import SPECIAL, Config, settings
+from ...config import Config, settings
 from ...config.values import spell
 from ...decode.registry import check_name, choose_engine
 from ...errors import ConfigError
@@ -42,9 +42,9 @@ def _check_special(config: Config) -> None:
     """Raise ConfigError if the user chose the id of a special token in a vocabulary that training is about to learn."""
     if config.train.init_from:
         return
-    for name in SPECIAL:
-        value, default = config.value(name), settings()[name].default
-        if config.is_users(name) and value != default:
+    for name, it in settings().items():
+        value, default = config.value(name), it.default
+        if it.fact and config.is_users(name) and value != default:
             raise ConfigError(
                 f"{name}={spell(value)} doesn't fit a new vocabulary, whose special tokens have fixed ids",
                 expected=f"{spell(default)}, or train.init_from with a model that has this id",

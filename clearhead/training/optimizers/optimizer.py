@@ -26,7 +26,8 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
     decay = config.weight_decay if config.optimizer == "adamw" else 0.0
     groups = [{"params": matrices, "weight_decay": decay}, {"params": vectors, "weight_decay": 0.0}]
     groups = [group for group in groups if group["params"]]
-    adam: dict[str, Any] = {"lr": 0.0, "betas": (config.beta1, config.beta2), "eps": config.eps, "fused": True}
+    *betas, eps = config.adam
+    adam: dict[str, Any] = {"lr": 0.0, "betas": tuple(betas), "eps": eps, "fused": True}
     if config.optimizer == "muon":
         precision = torch.bfloat16 if config.precision == "bf16" else torch.float32
         return Muon(groups, _inner_linears(model), precision, decay=config.weight_decay, **adam)

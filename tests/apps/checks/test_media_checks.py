@@ -36,12 +36,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "see": LABELLED | {
         "data.modality": "image", "model.front": "patches", "model.positions": "sinusoidal_2d", "model.image_size": 6,
         "model.image_channels": 3, "model.patch_size": 2, "model.max_len": 10, "data.max_len": 10,
-        "model.pooling": "first", "model.shift": 1, "model.flip": True, "model.crop": 0.5,
+        "model.pooling": "first", "model.augment": ("shift=1", "flip", "crop=0.5"),
     },
-    "hear": LABELLED | HEARD | {"model.n_mels": 4, "model.max_len": 42, "model.spec_augment": 0.5, "model.speed": 0.1},
+    "hear": LABELLED | HEARD | {
+        "model.n_mels": 4, "model.max_len": 42, "model.augment": ("spec_augment=0.5", "speed=0.1"),
+    },
     "write": SIZE | HEARD | {
         "train.task": "transcribe", "model.n_mels": 4, "model.max_len": 42, "model.n_decoder_layers": 1,
-        "data.tokenizer": "character", "data.joint": True, "decode.max_extra": 2, "model.spec_augment": 0.5,
+        "data.tokenizer": "character", "data.joint": True, "decode.max_extra": 2,
+        "model.augment": ("spec_augment=0.5",),
     },
 }  # fmt: skip
 EVERYWHERE = {

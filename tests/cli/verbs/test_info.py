@@ -66,7 +66,7 @@ def test_what_the_user_sets_replaces_what_was_published(run: Run) -> None:
     small = json.loads(run("info", "--preset", "gpt2", "--vocab", "1000", "--model.max_len=10", "--json").out)
     assert small["parameters"]["total"] == 124_439_808 - 768 * (50_257 - 1000 + 1024 - 10)
     label = ("info", "--preset", "bert-base", "--model.head=class", "--model.n_classes=2", "--json")
-    assert json.loads(run(*label).out)["settings"]["model"]["pooler"] == "tanh"
+    assert json.loads(run(*label).out)["settings"]["model"]["head_layer"] == "tanh"
 
 
 def test_images_are_shown_in_patches_and_without_a_vocabulary(run: Run) -> None:

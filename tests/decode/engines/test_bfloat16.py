@@ -21,7 +21,7 @@ from .conftest import SIZE, SOURCES, model
 
 MODELS: list[dict[str, Any]] = [
     {},
-    {"tie": "none", "logit_scale": 0.3, "activation": "swiglu", "norm": "rms", "pre_norm": True},
+    {"tie": "none", "logit_scale": 0.3, "feed_forward": "swiglu", "norm": "rms", "pre_norm": True},
     {"copy": True, "positions": "alibi"},
     {"topology": "decoder-only", "positions": "rotary", "n_kv_heads": 1, "bias": False},
     {"topology": "decoder-only", "positions": "relative"},

@@ -72,7 +72,7 @@ def test_batch_mates_change_no_answer(precision, beam) -> None:
 
 @in_every_precision
 @pytest.mark.parametrize("settings", [
-    {}, {"tie": "none", "logit_scale": 0.3, "activation": "swiglu"}, {"copy": True, "tie": "all"}, {"bias": False},
+    {}, {"tie": "none", "logit_scale": 0.3, "feed_forward": "swiglu"}, {"copy": True, "tie": "all"}, {"bias": False},
     {"topology": "decoder-only", "positions": "rotary", "n_kv_heads": 1},
 ], ids=str)  # fmt: skip
 def test_probabilities_are_close_to_those_of_the_unpacked_model(precision, settings) -> None:

@@ -29,11 +29,11 @@ VARIANTS: list[dict[str, Any]] = [
     {"pre_norm": True, "tie": "none", "positions": "learned", "end": False},
     {"pre_norm": True, "final_norm": False, "tie": "target", "begin": True},
     {"final_norm": True, "embedding_norm": True, "projection_bias": True},
-    {"norm": "rms", "bias": False, "activation": "swiglu", "tie": "embeddings"},
-    {"activation": "geglu", "qkv_bias": False, "logit_scale": 0.5, "norm_eps": 0.1},
-    {"activation": "gelu", "attention_scale": 0.5, "embedding_scale": 1.0, "start_id": 2},
-    {"activation": "silu", "positions": "sinusoidal_halves", "d_head": 8},
-    {"positions": "rotary", "pre_norm": True, "n_kv_heads": 1, "rotary_base": 500.0, "activation": "gelu_tanh"},
+    {"norm": "rms", "bias": False, "feed_forward": "swiglu", "tie": "embeddings"},
+    {"feed_forward": "geglu", "qkv_bias": False, "logit_scale": 0.5, "norm_eps": 0.1},
+    {"feed_forward": "gelu", "attention_scale": 0.5, "embedding_scale": 1.0, "start_id": 2},
+    {"feed_forward": "silu", "positions": "sinusoidal_halves", "d_head": 8},
+    {"positions": "rotary", "pre_norm": True, "n_kv_heads": 1, "rotary": "500", "feed_forward": "gelu_tanh"},
 ]
 Edit = Callable[[dict[str, NDArray[Any]]], dict[str, NDArray[Any]]]
 

@@ -206,7 +206,7 @@ def test_settings_of_transformers_4_are_read_too(made, tmp_path) -> None:
 def test_absent_settings_have_the_defaults_of_their_class(made, tmp_path) -> None:
     gone = dict.fromkeys(("rope_parameters", "sliding_window", "bos_token_id", "eos_token_id", "pad_token_id"), ...)
     model = read(rewritten(made("mistral"), tmp_path, **gone)).config.model
-    assert (model.window, model.rotary_base, model.bos_id, model.eos_id, model.pad_id) == (4096, 10_000.0, 1, 2, 600)
+    assert (model.window, model.rotary, model.bos_id, model.eos_id, model.pad_id) == (4096, "10000", 1, 2, 600)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_sharded_files_in_half_precision_become_one_file_in_float32(hf, made, tm
 def exported(tmp_path: Path, **settings: Any) -> tuple[Path, torch.nn.Module]:
     """A model of our own, with the defaults of its task and these settings, and its folder for the library."""
     sizes = {"d_model": 24, "n_heads": 4, "d_ff": 20, "n_decoder_layers": 2, "max_len": 32, "tgt_vocab_size": 600}
-    model = ModelConfig(topology="decoder-only", pre_norm=True, activation="swiglu", **sizes, **settings)
+    model = ModelConfig(topology="decoder-only", pre_norm=True, feed_forward="swiglu", **sizes, **settings)
     config = replace(Config(), model=model).assign({"train.task": "generate"}, "task")
     torch.manual_seed(0)
     net = shaken(build(model))

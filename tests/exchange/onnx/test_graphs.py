@@ -21,29 +21,35 @@ SIZES = {"src_vocab_size": V, "tgt_vocab_size": V, "d_model": 24, "n_heads": 4, 
 ENCODER_DECODERS = {
     "sinusoidal, post-norm, copying, two blocks": {"copy": True, "n_encoder_layers": 2, "n_decoder_layers": 2},
     "relative, pre-norm, RMSNorm, GQA, a window": {
-        "positions": "relative", "pre_norm": True, "norm": "rms", "n_kv_heads": 2, "window": 3, "activation": "geglu",
+        "positions": "relative", "pre_norm": True, "norm": "rms", "n_kv_heads": 2, "window": 3, "feed_forward": "geglu",
         "tie": "target",
     },
     "ALiBi, a norm after the embedding": {
-        "positions": "alibi", "embedding_norm": True, "activation": "gelu", "tie": "none", "logit_scale": 0.5,
+        "positions": "alibi", "embedding_norm": True, "feed_forward": "gelu", "tie": "none", "logit_scale": 0.5,
     },
 }  # fmt: skip
 LANGUAGE_MODELS = {
     "rotary, pre-norm, RMSNorm, GQA, a window": {
-        "positions": "rotary", "rotary_scaling": "llama3:8:1:4:32", "pre_norm": True, "norm": "rms", "n_kv_heads": 2,
-        "activation": "swiglu", "window": 4, "bias": False,
+        "positions": "rotary", "rotary": "10000:llama3:8:1:4:32", "pre_norm": True, "norm": "rms", "n_kv_heads": 2,
+        "feed_forward": "swiglu", "window": 4, "bias": False,
     },
     "learned, padding beyond the vocabulary, one key head": {
-        "positions": "learned", "pad_id": V, "activation": "gelu_tanh", "n_kv_heads": 1, "d_head": 8,
+        "positions": "learned", "pad_id": V, "feed_forward": "gelu_tanh", "n_kv_heads": 1, "d_head": 8,
         "attention_scale": 0.3,
     },
     "relative": {"positions": "relative", "tie": "none"},
 }  # fmt: skip
 ENCODERS = {
-    "class of the first": {"head": "class", "n_classes": 3, "pooling": "first", "pooler": "tanh", "n_token_types": 2},
+    "class of the first": {
+        "head": "class",
+        "n_classes": 3,
+        "pooling": "first",
+        "head_layer": "tanh",
+        "n_token_types": 2,
+    },
     "class of the mean": {"head": "class", "n_classes": 3, "positions": "relative", "pre_norm": True},
     "span": {"head": "span", "positions": "rotary", "n_token_types": 2},
-    "token": {"head": "token", "token_transform": True, "positions": "sinusoidal_halves", "projection_bias": True},
+    "token": {"head": "token", "head_layer": "norm", "positions": "sinusoidal_halves", "projection_bias": True},
     "none": {"positions": "alibi"},
 }
 

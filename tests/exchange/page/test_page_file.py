@@ -31,7 +31,7 @@ SETTINGS: list[tuple[str, Any]] = [
     ("model.positions", CUSTOM),
     ("model.positions", "sinusoidal_2d"),
     ("model.norm", CUSTOM),
-    ("model.activation", CUSTOM),
+    ("model.feed_forward", CUSTOM),
     ("model.feed_forward", CUSTOM),
     ("model.copy", True),
     ("model.end", False),

@@ -99,7 +99,7 @@ def test_an_empty_answer_an_unknown_word_and_a_cut_answer_are_named(pages: Any, 
 
 
 def test_characters_in_parts_and_whitespace_can_be_read(tab: Any, tmp_path: Path) -> None:
-    subwords = {"data.tokenizer": "bpe", "data.vocab_size": 300, "data.whitespace": False}
+    subwords = {"data.tokenizer": "bpe", "data.vocab_size": 300, "data.normalise": ("NFC",)}
     _, data = page_of(*explained("generate", "We 5€\n\tare", **subwords))
     opened(tab, written(tmp_path / "bytes.html", data))
     names = tab.locator(".source .token").all_inner_texts()

@@ -56,8 +56,8 @@ def test_a_healthy_model_keeps_every_promise(topology: str, positions: str, pre_
     [
         {"copy": True},
         {"copy": True, "positions": "alibi", "n_kv_heads": 2, "n_decoder_layers": 2},
-        {"n_kv_heads": 1, "norm": "rms", "activation": "swiglu", "bias": False, "tie": "none"},
-        {"topology": "decoder-only", "n_kv_heads": 2, "norm": "rms", "activation": "gelu", "positions": "rotary"},
+        {"n_kv_heads": 1, "norm": "rms", "feed_forward": "swiglu", "bias": False, "tie": "none"},
+        {"topology": "decoder-only", "n_kv_heads": 2, "norm": "rms", "feed_forward": "gelu", "positions": "rotary"},
         {"topology": "encoder-only", "head": "class", "n_classes": 3},
         {"topology": "encoder-only", "head": "class", "n_classes": 3, "pooling": "first"},
         {"topology": "encoder-only", "head": "span", "n_token_types": 2, "positions": "relative"},

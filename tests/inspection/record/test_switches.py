@@ -18,7 +18,7 @@ from clearhead.model.transformer import build
 SOURCE, TARGET = torch.tensor([[4, 5, 6, 7, 0], [8, 9, 4, 5, 6]]), torch.tensor([[1, 4, 5, 6], [1, 7, 8, 9]])
 MODELS: dict[str, dict[str, object]] = {
     "paper": {},
-    "no biases": {"bias": False, "pre_norm": True, "activation": "swiglu", "norm": "rms"},
+    "no biases": {"bias": False, "pre_norm": True, "feed_forward": "swiglu", "norm": "rms"},
     "shared keys": {"n_kv_heads": 2, "positions": "rotary"},
     "relative": {"positions": "relative"},
     "pointer": {"copy": True, "tie": "all"},

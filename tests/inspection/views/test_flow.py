@@ -69,7 +69,7 @@ def test_heads_split_the_width_and_weights_join_queries_to_keys() -> None:
 
 @pytest.mark.parametrize("activation", ["relu", "swiglu"])
 def test_the_feed_forward_widens_and_narrows(activation: str) -> None:
-    steps = dimension_flow(empty(activation=activation), (B, S), (B, T))
+    steps = dimension_flow(empty(feed_forward=activation), (B, S), (B, T))
     assert shapes(steps, "encoder", "block 0", "feed-forward") == {"inner": (B, S, F), "output": (B, S, D)}
 
 

@@ -46,7 +46,7 @@ def test_hiding_a_token_is_the_same_as_reading_an_unknown_one_in_its_place() -> 
 @pytest.mark.parametrize("hidden", [UNK, None])
 @pytest.mark.parametrize("tie", ["all", "none"])
 def test_gradients_sum_to_the_difference_of_the_scores(hidden, tie) -> None:
-    found = attribute_tokens(read(model(tie=tie, activation="gelu", pre_norm=True), hidden))
+    found = attribute_tokens(read(model(tie=tie, feed_forward="gelu", pre_norm=True), hidden))
     difference = found.whole - found.nothing
     assert difference.abs().max() > 0.1
     torch.testing.assert_close(found.gradients.sum(0), difference, rtol=0.01, atol=0.01 * difference.abs().max())

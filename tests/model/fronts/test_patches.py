@@ -126,8 +126,8 @@ def test_a_model_of_images_needs_their_size(missing: str) -> None:
         ({"patch_size": 3}, "model.patch_size"),
         ({"image_channels": 2}, "model.image_channels"),
         ({"image_size": 0}, "model.image_size"),
-        ({"crop": 0.0}, "model.crop"),
-        ({"shift": -1}, "model.shift"),
+        ({"augment": ("crop=0.0",)}, "model.augment"),
+        ({"augment": ("shift=-1",)}, "model.augment"),
         ({"front": "tokens", "positions": "sinusoidal_2d"}, "model.positions"),
     ],
 )

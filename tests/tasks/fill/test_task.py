@@ -168,7 +168,7 @@ def test_the_contributions_add_up_to_the_logit_of_a_token(tmp_path: Path) -> Non
 
 
 def test_a_head_with_a_hidden_layer_has_no_attribution(tmp_path: Path) -> None:
-    app = load(make_encoder_folder(tmp_path, task="fill", token_transform=True), device="cpu")
+    app = load(make_encoder_folder(tmp_path, task="fill", head_layer="norm"), device="cpu")
     with pytest.raises(ConfigError) as caught:
         app.explain(TEXTS[0]).why()
     assert caught.value.name == "why"

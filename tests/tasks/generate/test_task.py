@@ -226,7 +226,7 @@ def test_bits_per_byte_and_all_else_are_the_formulas_written_out(begins: bool) -
 
 
 def test_what_is_folded_before_it_is_learnt_is_not_counted() -> None:
-    generation = task(data__whitespace=True, data__lowercase=True, data__unicode="NFC")
+    generation = task(data__normalise=("NFC", "lowercase", "whitespace"))
     held_out = generation.hold_out(running("To  be,\n\n\nE\u0301  "))
     assert (held_out.characters, held_out.bytes) == (len("to be, é"), len("to be, é".encode()))
 

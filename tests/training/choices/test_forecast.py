@@ -52,7 +52,7 @@ def test_states_the_size_of_a_run() -> None:
 
 def test_a_moving_average_of_the_weights_takes_memory_and_a_batch_that_is_never_full_less_of_it() -> None:
     large = torch.nn.Linear(50_000, 10_000, device="meta")
-    of_weights = [gigabytes(said(config().override({"train.ema": ema}), large, examples(9, 9))) for ema in (0, 0.9)]
+    of_weights = [gigabytes(said(config().override({"train.average": ema}), large, examples(9, 9))) for ema in (0, 0.9)]
     assert of_weights[1] - of_weights[0] == pytest.approx(4 * 50_001 * 10_000 / 1e9, abs=0.11)
     many = {"model.src_vocab_size": 50_000, "model.tgt_vocab_size": 50_000, "data.batch_tokens": 10_000}
     many |= {"model.copy": True}

@@ -119,7 +119,7 @@ def config_for(toy, task: str, **changes: Any) -> Config:
     """Four steps of two batches each, without anything random."""
     same = {"train.task": task, "data.train": (str(data_of(task, toy.folder)),), "data.split": 0.2}
     same |= {"model.dropout": 0.0, "model.attention_dropout": 0.0, "train.steps": 4, "train.eval_every": 2}
-    same |= {"train.optimizer": "adam", "train.eps": 1e-4, "train.accumulate": 2, "train.log_every": 1}
+    same |= {"train.optimizer": "adam", "train.adam": (0.9, 0.98, 1e-4), "train.accumulate": 2, "train.log_every": 1}
     return toy.config(same | {"data.tokenizer": "character", "data.max_len": 60, "data.batch_tokens": 64} | changes)
 
 
@@ -161,7 +161,7 @@ def test_a_batch_with_fewer_examples_than_processes_is_dealt_to_some_of_them(toy
 def long(toy, **changes: Any) -> Config:
     """Sixty steps with dropout, Muon and averages."""
     return toy.config({"train.steps": 60, "train.save_every": 10, "train.eval_every": 20, "train.log_every": 1,
-                       "train.ema": 0.9, "train.optimizer": "muon", **changes})  # fmt: skip
+                       "train.average": 0.9, "train.optimizer": "muon", **changes})  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +195,7 @@ def test_a_signal_to_one_process_stops_all_after_the_same_step(toy, undisturbed)
 
 
 def test_another_number_of_processes_resumes_with_the_same_batches(toy) -> None:
-    changes = {"model.dropout": 0.0, "train.optimizer": "adam", "train.ema": 0.0, "train.eps": 1e-4}
+    changes = {"model.dropout": 0.0, "train.optimizer": "adam", "train.average": 0.0, "train.adam": (0.9, 0.98, 1e-4)}
     config, out, expected = long(toy, **changes), toy.folder / "resumed", toy.folder / "one"
     run(1, config, expected, dtype=torch.float64)
     assert 0 not in exit_codes(3, config, out, dtype=torch.float64, signals={0: (27, signal.SIGTERM)})

@@ -31,7 +31,7 @@ def same(one: Path, other: Path, tolerance: float) -> bool:
 @pytest.mark.parametrize(
     ("task", "changes"),
     [
-        ("translate", {"train.ema": 0.9, "train.clip": 0.1}),
+        ("translate", {"train.average": 0.9, "train.clip": 0.1}),
         pytest.param("classify", {"train.optimizer": "adamw", "train.weight_decay": 0.1}, marks=pytest.mark.slow),
         pytest.param("generate", {"train.micro_batches": 3}, marks=pytest.mark.slow),
     ],
@@ -46,7 +46,7 @@ def test_shards_train_the_model_of_one_process(toy, task: str, changes: dict[str
 
 @pytest.mark.slow
 def test_any_number_of_processes_resumes_with_and_without_shards(toy) -> None:
-    changes = {"model.dropout": 0.0, "train.optimizer": "adam", "train.eps": 1e-4}
+    changes = {"model.dropout": 0.0, "train.optimizer": "adam", "train.adam": (0.9, 0.98, 1e-4)}
     config, out, expected = long(toy, **changes), toy.folder / "resumed", toy.folder / "expected"
     run(1, config, expected, dtype=torch.float64)
     stop = {0: (17, signal.SIGTERM)}

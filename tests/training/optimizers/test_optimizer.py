@@ -128,7 +128,7 @@ def test_adam_moves_a_pointer() -> None:
 
 
 def test_adam_is_the_formula_of_its_paper() -> None:
-    config = TrainConfig(optimizer="adam", beta1=0.9, beta2=0.98, eps=1e-9)
+    config = TrainConfig(optimizer="adam", adam=(0.9, 0.98, 1e-9))
     layer = nn.Linear(3, 2)
     optimizer = make_optimizer(layer, config)
     weights = layer.weight.detach().double()

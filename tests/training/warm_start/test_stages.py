@@ -136,7 +136,7 @@ def test_one_command_to_use_the_model_is_given(warm) -> None:
     "asked",
     [
         {"train.average": 2},
-        pytest.param({"train.ema": 0.9}, marks=pytest.mark.slow),
+        pytest.param({"train.average": 0.9}, marks=pytest.mark.slow),
         pytest.param({}, marks=pytest.mark.slow),
     ],
     ids=str,

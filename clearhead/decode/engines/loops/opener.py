@@ -35,7 +35,7 @@ class LoopsOpener:
             ("copy", not config.copy),
             ("attention", config.attention == "softmax"),
             ("positions", config.positions in POSITIONS),
-            ("feed_forward", (config.feed_forward or config.activation) in ACTIVATIONS),
+            ("feed_forward", config.feed_forward in ACTIVATIONS),
             ("norm", config.norm in ("layer", "rms")),
         ):
             if not supported:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....config import ModelConfig
-from ....config.rotary_scaling import rotary_scaling
+from ....config.notations import read_rotary
 from ....folder.weight_table import check_shapes
 from ...model_handle import Weights
 from ...position_tables import alibi_slopes, position_table, relative_table, rotary_frequencies
@@ -136,7 +136,7 @@ class _Sides:
             found[parts.POSITIONS] = table
         if config.positions == "relative":
             table = self.array(f"{prefix}positions.table")
-            found[parts.NEAR] = relative_table(table, two_sided=not projects, farthest=self.config.relative_distance)
+            found[parts.NEAR] = relative_table(table, two_sided=not projects, farthest=config.relative_buckets[1])
         if config.positions == "alibi":
             found[parts.SLOPES] = alibi_slopes(config.n_heads)[:, None]
         if projects:
@@ -181,8 +181,8 @@ class _Sides:
         """Return the frequencies of rotary positions, or none. (K/2,)"""
         if self.config.positions != "rotary":
             return np.empty(0)
-        numbers = rotary_scaling(self.config.rotary_scaling)
-        return rotary_frequencies(self.config.head_width, self.config.rotary_base, numbers)
+        rotary = read_rotary(self.config.rotary)
+        return rotary_frequencies(self.config.head_width, rotary.base, rotary.scaling)
 
 
 class _Joined:
@@ -204,7 +204,6 @@ class _Joined:
 
 
 def _shape(config: ModelConfig, layers: int, cross: bool, int8: bool) -> np.record:
-    feed_forward = config.feed_forward or config.activation
     values = {
         "layers": layers,
         "d_model": config.d_model,
@@ -212,13 +211,13 @@ def _shape(config: ModelConfig, layers: int, cross: bool, int8: bool) -> np.reco
         "kv_heads": config.n_kv_heads or config.n_heads,
         "d_head": config.head_width,
         "d_ff": config.d_ff,
-        "activation": _ACTIVATIONS[feed_forward],
+        "activation": _ACTIVATIONS[config.feed_forward],
         "window": config.window or 2**60,
         "max_len": config.max_len,
         "eps": config.norm_eps,
         "embedding_scale": math.sqrt(config.d_model) if config.embedding_scale is None else config.embedding_scale,
         "logit_scale": config.logit_scale,
-        "gated": feed_forward in _GATED,
+        "gated": config.feed_forward in _GATED,
         "pre_norm": config.pre_norm,
         "rms": config.norm == "rms",
         "final_norm": config.pre_norm if config.final_norm is None else config.final_norm,

@@ -1,0 +1,78 @@
+"""Read the settings that have a notation of their own: `model.augment` and `model.rotary`."""
+
+from typing import NamedTuple
+
+from ..errors import ConfigError
+from .values import require
+
+IMAGES, AUDIO = ("shift", "flip", "crop"), ("spec_augment", "speed")
+OFF = {"shift": 0, "flip": False, "crop": 1.0, "spec_augment": 0.0, "speed": 0.0}  # values without an effect
+_AUGMENTATIONS = "shift=PIXELS, flip, crop=SHARE (above 0, at most 1), spec_augment=SHARE or speed=SHARE (below 1)"
+
+
+def augmentation(items: tuple[str, ...]) -> dict[str, float]:
+    """Return the value of each augmentation. Those that aren't among the items, such as "shift=2", are off.
+
+    Raises:
+        ConfigError: an item has another form.
+    """
+    found: dict[str, float] = dict(OFF)
+    for item in items:
+        name, _, number = item.partition("=")
+        try:
+            value = True if item == "flip" else int(number) if name == "shift" else float(number)
+        except ValueError:
+            value = -1.0
+        fits = (0 < value <= 1) if name == "crop" else value >= 0 and (value < 1 or name in ("shift", "flip"))
+        if name not in OFF or not fits or (name == "flip" and item != name):
+            what = f"model.augment={item!r} isn't an augmentation"
+            raise ConfigError(what, expected=_AUGMENTATIONS, name="model.augment", value=items)
+        found[name] = value
+    return found
+
+
+_FORMS = "BASE, BASE:linear:FACTOR, BASE:llama3:FACTOR:LOW:HIGH:LENGTH such as 500000:llama3:8:1:4:8192, or "
+_FORMS += "BASE:yarn:FACTOR:SHORT:LONG"
+_NUMBERS = {"none": 0, "linear": 1, "yarn": 3, "llama3": 4}
+
+
+class Rotary(NamedTuple):
+    """The wavelengths of rotary positions.
+
+    Attributes:
+        base: their base.
+        kind: what stretches them: none, linear, llama3 or yarn.
+        scaling: the numbers of that kind, whose count tells it; see `stretched`.
+    """
+
+    base: float = 10_000.0
+    kind: str = "none"
+    scaling: tuple[float, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the text of the setting."""
+        kind = [] if self.kind == "none" else [self.kind]
+        base, *numbers = (int(it) if float(it).is_integer() else it for it in (self.base, *self.scaling))
+        return ":".join(map(str, (base, *kind, *numbers)))
+
+
+def read_rotary(text: str) -> Rotary:
+    """Return the wavelengths that the setting describes.
+
+    Raises:
+        ConfigError: it has another form.
+    """
+    base, *stretching = text.split(":")
+    kind, *parts = stretching or ["none"]
+    try:
+        found = Rotary(float(base), kind, tuple(float(part) for part in parts))
+    except ValueError:
+        found = Rotary(0.0)
+    name, what = "model.rotary", "isn't a description of rotary positions"
+    positive = found.base > 1 and all(0 < it < float("inf") for it in (found.base, *found.scaling))
+    if not positive or len(found.scaling) != _NUMBERS.get(kind, -1) or stretching == ["none"]:
+        raise ConfigError(f"{name}={text!r} {what}", expected=_FORMS, name=name, value=text)
+    numbers = found.scaling
+    require(kind != "llama3" or numbers[1] < numbers[2], name, text, "LOW below HIGH", what=what)
+    require(kind != "yarn" or numbers[1] < numbers[2], name, text, "SHORT below LONG", what=what)
+    return found
