@@ -56,6 +56,7 @@ class Truth:
 
     def __init__(self, walk: Walk, explanation: Explanation) -> None:
         self.walk, self.it, self.model, self.trace = walk, explanation, explanation.model, explanation.trace
+        self.pieces = getattr(explanation.choice, "pieces", None) or explanation.forward.pieces["encoder"]
         self.special, self.off = explanation.config.model.special, set(walk.off)
         first = next(iter(explanation.tokens))
         read = self.trace[f"{first}.embedding"].inputs[0]
@@ -77,7 +78,7 @@ class Truth:
     def named(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[str]:
         """The names of tokens, of which the unknown ones were written so."""
         lacking, found = iter(unknown), list[str]()
-        for i, piece in zip(ids, self.it.pieces(ids)):
+        for i, piece in zip(ids, self.pieces(ids)):
             names = {self.special.eos: "the end", self.special.bos: "start", self.special.pad: "pad"}
             found.append(next(lacking, "‹unk›") if i == self.special.unk else names.get(i, piece.removeprefix("▁")))
         return found
