@@ -16,9 +16,8 @@ from .fronts.patches import Patches
 from .fronts.tokens import Embedding, Projection
 from .heads import Classifier, SpanFinder, TokenPredictor, TokenTransform
 from .module_choice import ModuleChoice, of_heads, of_positions, of_tokens, of_vectors
-from .norms import NORMS, LayerNorm
+from .norms import NORMS, AddNorm, LayerNorm
 from .positions import POSITIONS, Positions
-from .residual import AddNorm
 
 A = TypeVar("A", SelfAttention, CrossAttention)
 

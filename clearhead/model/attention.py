@@ -5,8 +5,8 @@ use another attention module, name its class with `--model.attention=package.mod
 """
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, cast
+from collections.abc import Callable
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -17,9 +17,8 @@ from .cache import LayerCache
 from .dropout import dropout as drop
 from .linear import Linear
 from .masks import check_mask, is_causal
+from .piecewise import piecewise
 from .positions import Rotation, rotate
-
-_PIECE = 2**20  # attention weights at a time, if long texts are attended to with dropout: 4 MiB in float32
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -62,12 +61,12 @@ def fused_attention(
 ) -> Tensor:
     """The output of `scaled_dot_product_attention`, from a kernel that never stores the (T, S) weights.
 
-    torch's kernel for CPUs has no dropout. With dropout, `_Piecewise` takes its place there.
+    torch's kernel for CPUs has no dropout. With dropout, `piecewise` takes its place there.
 
     (B, H, T, K), (B, H, S, K), (B, H, S, Kv) -> (B, H, T, Kv); mask and bias broadcast to (B, H, T, S)
     """
     if dropout and q.device.type == "cpu":
-        return cast(Tensor, _Piecewise.apply(q, k, v, mask, bias, dropout))  # type: ignore[no-untyped-call]
+        return piecewise(_equation_1, q, k, v, mask, bias, dropout)
     if mask is not None:
         check_mask(mask, (*q.shape[:-1], k.size(-2)))
         if bias is None and is_causal(mask):
@@ -84,54 +83,8 @@ def fused_attention(
     return output.masked_fill(~mask.any(-1, keepdim=True), 0.0)  # queries that may attend to nothing
 
 
-class _Piecewise(torch.autograd.Function):
-    """Equation 1 for a few queries at a time. The backward pass computes the weights again instead of storing them.
-
-    It draws the same dropout masks from the same state of the random generator.
-    """
-
-    @staticmethod
-    @torch.amp.custom_fwd(device_type="cpu")  # type: ignore[untyped-decorator]
-    def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float
-    ) -> Tensor:
-        ctx.save_for_backward(q, k, v, mask, bias)
-        ctx.dropout, ctx.random = dropout, torch.get_rng_state()
-        output = torch.empty(*q.shape[:-1], v.size(-1), dtype=v.dtype)
-        for at in _pieces(q, k):
-            masks = {"mask": _queries(mask, at), "bias": _queries(bias, at)}
-            output[:, :, at] = scaled_dot_product_attention(q[:, :, at], k, v, **masks, dropout=dropout)[0]
-        return output
-
-    @staticmethod
-    @torch.amp.custom_bwd(device_type="cpu")  # type: ignore[untyped-decorator]
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        *inputs, mask, bias = ctx.saved_tensors
-        inputs = [it.detach().requires_grad_() for it in (*inputs, *([] if bias is None else [bias]))]
-        gradients = [torch.zeros_like(it) for it in inputs]
-        q, k, v, *biases = inputs
-        with torch.random.fork_rng([]), torch.enable_grad():
-            torch.set_rng_state(ctx.random)
-            for at in _pieces(q, k):
-                parts = [q[:, :, at], k, v, *(_queries(it, at) for it in biases)]
-                masks: Any = {"mask": _queries(mask, at), "bias": parts[3] if biases else None}
-                output, _ = scaled_dot_product_attention(*parts[:3], **masks, dropout=ctx.dropout)
-                for gradient, part in zip(gradients, torch.autograd.grad(output, parts, upstream[:, :, at])):
-                    (gradient if gradient.size(-2) == part.size(-2) else gradient[..., at, :]).add_(part)
-        return (*gradients[:3], None, gradients[3] if biases else None, None)
-
-
-def _pieces(q: Tensor, k: Tensor) -> Iterator[slice]:
-    """Yield slices of the queries (B, H, T, K), so that a piece has at most `_PIECE` weights."""
-    size = max(1, _PIECE // (q.size(0) * q.size(1) * k.size(-2)))
-    for start in range(0, q.size(-2), size):
-        yield slice(start, start + size)
-
-
-def _queries(x: Tensor | None, at: slice) -> Tensor | None:
-    """Return the rows of a mask or bias that belong to these queries. (..., T, S) or (..., 1, S)"""
-    return x if x is None or x.dim() < 2 or x.size(-2) == 1 else x[..., at, :]
+def _equation_1(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, bias: Tensor | None, dropout: float) -> Tensor:
+    return scaled_dot_product_attention(q, k, v, mask=mask, bias=bias, dropout=dropout)[0]
 
 
 class Attend(nn.Module):

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from ..errors import ModelError
 from .attention import CrossAttention, SelfAttention
 from .cache import LayerCache
+from .norms import AddNorm
 from .positions import Rotation
-from .residual import AddNorm
 
 
 class EncoderBlock(nn.Module):

@@ -1,11 +1,17 @@
-"""Normalisation: LayerNorm (used in the paper) and RMSNorm. The functions write out the equations.
+"""Add & Norm of Figure 1: LayerNorm (used in the paper) or RMSNorm, and the residual connection around a sub-layer.
+
+The functions write out the equations.
 
 To use another norm, name its class with `--model.norm=package.module:Class`, or add it to `NORMS`.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from .dropout import Dropout
 
 
 def layer_norm(x: Tensor, n_dims: int = 1, eps: float = 1e-5) -> Tensor:
@@ -48,3 +54,20 @@ class RMSNorm(nn.Module):
 
 
 NORMS: dict[str, type[nn.Module]] = {"layer": LayerNorm, "rms": RMSNorm}  # values of model.norm
+
+
+class AddNorm(nn.Module):
+    """The residual connection around a sub-layer, with dropout and normalisation.
+
+    post-norm (the paper):  norm(x + dropout(sublayer(x)))
+    pre-norm:               x + dropout(sublayer(norm(x)))
+    """
+
+    def __init__(self, norm: nn.Module, dropout: float = 0.1, *, pre_norm: bool = False) -> None:
+        super().__init__()
+        self.norm, self.dropout, self.pre_norm = norm, Dropout(dropout), pre_norm
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:  # (B, T, D) -> (B, T, D)
+        if self.pre_norm:
+            return x + self.dropout(sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(sublayer(x)))

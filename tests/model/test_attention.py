@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from clearhead.errors import ModelError
-from clearhead.model import attention
+from clearhead.model import attention, piecewise
 from clearhead.model.attention import Attend, fused_attention, masked_softmax, scaled_dot_product_attention
 from clearhead.model.masks import causal_mask, padding_mask
 from clearhead.model.positions import Alibi
@@ -221,7 +221,7 @@ def biased(kind: str, n_queries: int, n_keys: int) -> Tensor | None:
 def test_long_attention_with_dropout_is_the_equation_for_a_few_queries_at_a_time(
     piece: int, kind: str, gradients, monkeypatch
 ) -> None:
-    monkeypatch.setattr(attention, "_PIECE", piece * 2 * 2 * 7)
+    monkeypatch.setattr(piecewise, "_PIECE", piece * 2 * 2 * 7)
     q, k, v = (torch.randn(2, 2, length, 4, requires_grad=True) for length in (5, 7, 7))
     mask, bias = torch.rand(2, 1, 5, 7) < 0.7, biased(kind, 5, 7)
     learned = [q, k, v, *([] if bias is None else [bias])]
@@ -247,7 +247,7 @@ def test_long_attention_with_dropout_is_the_equation_for_a_few_queries_at_a_time
 
 def test_long_attention_with_dropout_never_has_all_weights(monkeypatch) -> None:
     length, few = 256, 8
-    monkeypatch.setattr(attention, "_PIECE", 2 * few * length)
+    monkeypatch.setattr(piecewise, "_PIECE", 2 * few * length)
     q, k, v = (torch.randn(1, 2, length, 4, requires_grad=True) for _ in range(3))
     with Largest() as largest:
         fused_attention(q, k, v, mask=causal_mask(length), dropout=0.1).square().sum().backward()

@@ -7,8 +7,7 @@ from clearhead.model.attention import CrossAttention, SelfAttention
 from clearhead.model.blocks import DecoderBlock, EncoderBlock
 from clearhead.model.feed_forward import FeedForward
 from clearhead.model.masks import causal_mask, padding_mask
-from clearhead.model.norms import LayerNorm
-from clearhead.model.residual import AddNorm
+from clearhead.model.norms import AddNorm, LayerNorm
 
 B, T, S, D, H, F = 2, 4, 5, 8, 2, 12
 TOLERANCE = [pytest.param(torch.float32, 1e-5, id="float32"), pytest.param(torch.float64, 1e-12, id="float64")]

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from ...errors import ModelError
 from ...model.attention import CrossAttention, SelfAttention
 from ...model.blocks import DecoderBlock, EncoderBlock
-from ...model.norms import LayerNorm, RMSNorm
-from ...model.residual import AddNorm
+from ...model.norms import AddNorm, LayerNorm, RMSNorm
 from ...model.transformer import Decoder, Encoder
 from ..record.trace import Trace
 from .text_columns import preformatted, with_note, wrapped
