@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ..config import DecodeConfig
-from ..decode.continuation import Continuation, Stream, TextGenerator
+from ..decode.continuation import Continuation, TextGenerator
 from ..decode.stopping import StoppingCriteria
+from ..decode.writer import Stream
 from ..tasks.generate.task import Generation
 from .answers import Reading
 from .app import ONE, App
 from .inputs import as_text, as_texts, as_token_ids
+from .token_scores import CompletionWriter
 
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
@@ -29,9 +31,9 @@ class LanguageModel(App):
     task: Generation
 
     @overload
-    def __call__(self, text: str = "", **options: Any) -> str: ...
+    def __call__(self, text: str = "", **decode: Any) -> str: ...
     @overload
-    def __call__(self, text: Sequence[str], **options: Any) -> list[str]: ...
+    def __call__(self, text: Sequence[str], **decode: Any) -> list[str]: ...
     def __call__(
         self, text: str | Sequence[str] = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
     ) -> str | list[str]:
@@ -47,9 +49,11 @@ class LanguageModel(App):
         whole = [prompt + best.text for prompt, (best, *_) in zip(texts, found)]
         return whole[0] if isinstance(text, str) else whole
 
-    def results(self, texts: Sequence[str], **options: Any) -> list[Continuation]:
-        """Return the best continuation of each text as a full record. Takes the options of `continuations`."""
-        return [best for best, *_ in self.continuations(texts, **(ONE | options))]
+    def results(
+        self, texts: Sequence[str], *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
+    ) -> list[Continuation]:
+        """Return the best continuation of each text as a full record."""
+        return [best for best, *_ in self.continuations(texts, chars=chars, stop=stop, **(ONE | decode))]
 
     def continuations(
         self, texts: Sequence[str], *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
@@ -57,7 +61,7 @@ class LanguageModel(App):
         """Return the continuations of each text as full records, best first."""
         texts = as_texts(texts)
         writer = self.writer(chars=chars, stop=stop, **decode)
-        return writer.continuations([writer.prompt(text) for text in texts])
+        return writer.records(writer.read(texts))
 
     def pieces(self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> Stream:
         """Stream the continuation of a text piece by piece. After that, `.continuation` is the full record."""
@@ -65,12 +69,18 @@ class LanguageModel(App):
         if not self.decode_config(**one).sample and "beam" not in decode:
             one["beam"] = 1  # beam search could revise pieces that were already yielded
         writer = self.writer(chars=chars, stop=stop, **one)
-        return writer.stream(writer.prompt(as_text(text)))
+        return writer.pieces(*writer.read([as_text(text)]))
 
     def writer(self, *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> TextGenerator:
         """Return a text generator with these settings."""
         config = self.decode_config(**decode)
         return self.task.generator(self.loaded.handle, config, StoppingCriteria(stop=stop, chars=chars))
+
+    def completion_writer(
+        self, *, top: int | None, echo: bool, writes: bool, stop: Sequence[str] = (), **decode: Any
+    ) -> CompletionWriter:
+        """Return a writer of continuations with the scores of their tokens; see `CompletionWriter`."""
+        return CompletionWriter(self.writer(stop=stop, **decode), top=top, echo=echo, writes=writes)
 
     def explain(self, text: str = "", *, prefix: Sequence[int] = (), **decode: Any) -> "Explanation":
         """Continue a text and record the model's computation. By default, at most twenty tokens are added.

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from ..decode.beams import Hypothesis
 from ..decode.rules import Rules
+from ..decode.writer import Stream
 from ..readers.pairs import Report
 from ..tasks.sequences.task import Sequences
 from .answers import Answer, BriefResult, Reading, Result, Scored
 from .app import ONE, App
 from .inputs import as_source, as_sources, as_text, as_token_ids, is_one_source
+from .sequence_writer import SequenceWriter, read_sources, reading_of
 
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
@@ -40,18 +41,15 @@ class Translator(App):
 
     def brief_results(self, texts: Sequence[str], *, prefix: str = "", **decode: Any) -> list[BriefResult]:
         """Translate texts without scores, which some engines would compute separately."""
-        texts = as_sources(texts, self.task.modalities)
-        found = {
-            place: BriefResult(
-                **vars(self._reading(texts[place], self.task.size(source) + cut, cut)), text=self.task.text(best.ids)
-            )
-            for place, source, cut, [best, *_] in self._searched(texts, prefix, decode, scored=False)
-        }
-        return [found.get(place, BriefResult()) for place in range(len(texts))]
+        texts, writer = as_sources(texts, self.task.modalities), self.writer(prefix=prefix, **decode)
+        writer.session.scored = False
+        reads = writer.read(texts)
+        found = {place: writer.brief(reads[place], answers) for place, answers in writer.answers(reads)}
+        return [found[place] for place in range(len(texts))]
 
-    def results(self, texts: Sequence[str], **decode: Any) -> list[Result]:
+    def results(self, texts: Sequence[str], *, prefix: str = "", **decode: Any) -> list[Result]:
         """Translate texts and return full records in the same order."""
-        found = dict(self.stream(texts, **decode))
+        found = dict(self.stream(texts, prefix=prefix, **decode))
         return [found[place] for place in range(len(found))]
 
     def stream(self, texts: Sequence[str], *, prefix: str = "", **decode: Any) -> Iterator[tuple[int, Result]]:
@@ -60,68 +58,28 @@ class Translator(App):
         Args:
             prefix: text that every translation starts with.
         """
-        texts = as_sources(texts, self.task.modalities)
-        for place, text in enumerate(texts):
-            if _is_blank(text):
-                yield place, Result("", 0.0, 0.0, (), (), text)
-        for place, source, cut, hypotheses in self._searched(texts, prefix, decode, scored=True):
-            yield place, self.result(texts[place], source, cut, hypotheses)
+        texts, writer = as_sources(texts, self.task.modalities), self.writer(prefix=prefix, **decode)
+        yield from writer.stream(writer.read(texts))
 
-    def _searched(
-        self, texts: Sequence[str], prefix: str, decode: dict[str, Any], *, scored: bool
-    ) -> Iterator[tuple[int, list[int], int, list[Hypothesis]]]:
-        """Yield the index of each text that isn't blank, its encoded source, the tokens cut off, and the answers."""
-        search, prefix = self.decode_config(**decode), as_text(prefix, "prefix")
-        session, begin = self.task.session(self.loaded.handle, search), self.task.prefix(prefix)
-        session.scored = scored
-        filled = [place for place, text in enumerate(texts) if not _is_blank(text)]
-        sources, cut = self.task.sources([texts[place] for place in filled])
-        for index, hypotheses in session.stream(sources, begin):
-            yield filled[index], sources[index], cut[index], hypotheses[: search.n_best]
-
-    def result(self, text: str, source: Sequence[int], cut: int, hypotheses: Sequence[Hypothesis]) -> Result:
-        """Return the record of a text, of which `source` was encoded and `cut` tokens were cut off."""
-        best, *others = map(self._answer, hypotheses)
-        reading = self._reading(text, self.task.size(source) + cut, cut)
-        return Result(**vars(best), source=text, alternatives=tuple(others), **vars(reading))
-
-    def reading(self, text: str) -> Reading:
-        """Return the problems with a text, which each `Result` also contains."""
-        if _is_blank(as_source(text, self.task.modalities)):
-            return Reading()
-        [ids], [cut] = self.task.sources([text])
-        return self._reading(text, self.task.size(ids) + cut, cut)
-
-    def _reading(self, text: str, length: int, cut: int) -> Reading:
-        unknown = self.task.unknown_words(text)
-        return Reading(unknown, length if length > self.config.data.max_len else 0, cut)
-
-    def _answer(self, answer: Hypothesis) -> Answer:
-        text, pieces = self.task.text(answer.ids), tuple(self.tokenizers.target.pieces(answer.ids))
-        return Answer(text, answer.score, answer.log_probability, pieces, answer.token_log_probabilities)
-
-    def pieces(self, text: str, *, prefix: str = "", **decode: Any) -> Iterator[str]:
-        """Yield the translation of a text piece by piece as it's generated.
+    def pieces(self, text: str, *, prefix: str = "", **decode: Any) -> Stream:
+        """Stream the translation of a text piece by piece as it's generated.
 
         By default, each token is the most likely one. With `sample=True`, tokens are sampled.
         """
         one = ONE | decode
-        search = self.decode_config(**one)
-        if not search.sample and "beam" not in decode:
-            search = self.decode_config(**one, beam=1)
-        session, prefix = self.task.session(self.loaded.handle, search), as_text(prefix, "prefix")
-        [source], _ = self.task.sources([as_text(text)])
-        ids: list[int] = []
-        done = ""
-        for token in session.tokens(source, self.task.prefix(prefix)) if text.strip() else ():
-            ids.append(token)
-            whole = self.task.text(ids)
-            if not whole.endswith("\ufffd"):  # an incomplete character, which the next token completes
-                yield whole[len(done) :]
-                done = whole
-        rest = self.task.text(ids)[len(done) :]
-        if rest:
-            yield rest
+        if not self.decode_config(**one).sample and "beam" not in decode:
+            one["beam"] = 1
+        writer = self.writer(prefix=prefix, **one)
+        return writer.pieces(*writer.read([as_text(text)]))
+
+    def writer(self, *, prefix: str = "", **decode: Any) -> SequenceWriter:
+        """Return a writer of translations with these settings."""
+        search = self.decode_config(**decode)
+        return SequenceWriter(self.task, self.loaded.handle, search, as_text(prefix, "prefix"))
+
+    def reading(self, text: str) -> Reading:
+        """Return the problems with a text, which each `Result` also contains."""
+        return reading_of(self.task, *read_sources(self.task, [as_source(text, self.task.modalities)]))
 
     def explain(self, text: str, *, prefix: str | Sequence[int] = "", **decode: Any) -> "Explanation":
         """Translate a text and record the model's computation.
@@ -164,8 +122,3 @@ class Translator(App):
             answer = Answer(pairs.targets[place], total / float(penalty(len(logprobs))), total, pieces, tuple(logprobs))
             scored.append(Scored(**vars(answer), line=pairs.lines[place], source=pairs.sources[place]))
         return scored, report
-
-
-def _is_blank(text: Any) -> bool:
-    """Return whether a source is a text of spaces only."""
-    return isinstance(text, str) and not text.strip()

@@ -1,10 +1,10 @@
-"""JSON output, and argparse types for output files."""
+"""Output as JSON or in pieces, and argparse types for output files."""
 
 import argparse
 import contextlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,13 @@ def to_json(value: Any) -> str:
     """
     text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
     return text.translate({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
+
+
+def print_pieces(pieces: Iterable[str]) -> None:
+    """Print a line piece by piece, as its text is generated."""
+    for piece in pieces:
+        print(piece, end="", flush=True)
+    print(flush=True)
 
 
 def new_file(name: str) -> Path:

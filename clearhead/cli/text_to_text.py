@@ -12,7 +12,7 @@ from .lines.answering import Answering, add_line_options, check_line_options, in
 from .lines.printed import Place, Printed
 from .media_inputs import MediaInputs
 from .models import add_model_options, open_model, ready_engine
-from .output import to_json
+from .output import print_pieces, to_json
 from .parser import Options, Parser, UsageError
 
 if TYPE_CHECKING:
@@ -133,9 +133,7 @@ def _stream_files(
         count, failed = count + 1, failed + found.failed
         for note in found.notes:
             say(note)
-        for piece in () if found.failed else app.pieces(place[1].text, **decode):
-            print(piece, end="", flush=True)
-        print(flush=True)
+        print_pieces(() if found.failed else app.pieces(place[1].text, **decode))
     if failed:
         raise inputs.error(failed, count)
 
@@ -157,9 +155,7 @@ def _stream(app: "Translator", groups: Iterable[list[Place]], decode: dict[str, 
     """Print each answer piece by piece as it's generated."""
     for place, line in itertools.chain.from_iterable(groups):
         warn(place, line, app.reading(line.text))
-        for piece in app.pieces(line.text, **decode):
-            print(piece, end="", flush=True)
-        print(flush=True)
+        print_pieces(app.pieces(line.text, **decode))
 
 
 def _check_suppressed(app: "Translator", decode: dict[str, Any], *, texts_may_be_among_them: bool) -> None:

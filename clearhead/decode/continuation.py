@@ -1,11 +1,12 @@
 """Text generation with a language model: streamed in pieces, or for many prompts at once.
 
 generator = TextGenerator(open_engine(model), tokenizer, DecodeConfig(beam=1))
-for piece in generator.stream(generator.prompt("Once upon a time")):
+[read] = generator.read(["Once upon a time"])
+for piece in generator.pieces(read):
     print(piece, end="")
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from .engine import WindowedEngine
 from .rules import IntArray
 from .session import MAX_TOKENS, Session
 from .stopping import StopChecker, StoppingCriteria, StopReason
+from .writer import Grow, Read, Writer
 
 _SHOWN = 10  # unknown characters or words of a prompt that a message lists
 
@@ -56,28 +58,6 @@ class Continuation:
             "logprobs": list(self.logprobs),
             "unread": self.unread,
         }
-
-
-class Stream(Iterator[str]):
-    """Iterator over the pieces of a continuation as they are generated; joined, they are its text.
-
-    `continuation` is the full record. It's None until the last piece has been read.
-    """
-
-    def __init__(self, pieces: Generator[str, None, Continuation]) -> None:
-        self.continuation: Continuation | None = None
-        self._pieces = pieces
-
-    def __next__(self) -> str:
-        try:
-            return next(self._pieces)
-        except StopIteration as end:
-            self.continuation = self.continuation or end.value
-            raise
-
-    def close(self) -> None:
-        """Stop generating, and release the model."""
-        self._pieces.close()
 
 
 class PromptSession(Session):
@@ -120,8 +100,8 @@ class PromptSession(Session):
         return min(len(source) + self.limit, self.window)
 
 
-class TextGenerator:
-    """A language model with its tokenizer, ready to continue texts.
+class TextGenerator(Writer[list[Continuation]]):
+    """A language model with its tokenizer, ready to continue texts. A record is a list of continuations, best first.
 
     Args:
         engine: an engine for decoder-only models.
@@ -135,6 +115,8 @@ class TextGenerator:
         ConfigError: the engine doesn't support one of the settings.
         DataError: a token to suppress isn't in the vocabulary.
     """
+
+    session: PromptSession
 
     def __init__(
         self,
@@ -174,41 +156,28 @@ class TextGenerator:
             )
         return [*self.start, *self.tokenizer.encode(text)]
 
-    def stream(self, prompt: Sequence[int]) -> Stream:
-        """Return an iterator over the pieces of a prompt's continuation.
+    def read(self, texts: Sequence[str]) -> list[Read]:
+        """Return the texts as prompts; see `prompt`."""
+        return [Read(text, self.prompt(text)) for text in texts]
 
-        Raises:
-            ConfigError: on the first piece, if the settings ask for several beams or samples.
-        """
-        return Stream(self._pieces(prompt))
+    def grow(self, read: Read) -> Grow:
+        """Return a function that turns tokens into text. It holds back what may be the start of a stop string."""
+        detokenizer, text = StreamingDetokenizer(self.tokenizer, read.source), ""
 
-    def continuations(self, prompts: Sequence[Sequence[int]]) -> list[list[Continuation]]:
-        """Return up to `config.n_best` continuations of each prompt, best first."""
-        found = dict(self.stream_batches(prompts))
-        return [found[place] for place in range(len(prompts))]
+        def add(token: int) -> str:
+            nonlocal text
+            text += detokenizer.add([token])
+            return text[: self.stopping.settled(text)]
 
-    def stream_batches(self, prompts: Sequence[Sequence[int]]) -> Iterator[tuple[int, list[Continuation]]]:
-        """Yield (index, continuations) for each prompt as soon as its batch is done."""
-        for place, answers in self.session.stream(prompts):
-            best = answers[: self.session.config.n_best]
-            yield place, [self.continuation(prompts[place], answer) for answer in best]
+        return add
 
-    def _pieces(self, prompt: Sequence[int]) -> Generator[str, None, Continuation]:
-        detokenizer, tokens = StreamingDetokenizer(self.tokenizer, prompt), self.session.tokens(prompt)
-        text, sent = "", 0
-        while True:
-            try:
-                text += detokenizer.add([next(tokens)])
-            except StopIteration as end:
-                found = self.continuation(prompt, end.value)
-                break
-            settled = self.stopping.settled(text)
-            if settled > sent:
-                yield text[sent:settled]
-                sent = settled
-        if len(found.text) > sent:
-            yield found.text[sent:]
-        return found
+    def record(self, read: Read, answers: Sequence[Hypothesis]) -> list[Continuation]:
+        """Return the continuations of a prompt."""
+        return [self.continuation(read.source, answer) for answer in answers]
+
+    def best(self, record: list[Continuation]) -> Continuation:
+        """Return the best continuation."""
+        return record[0]
 
     def continuation(self, prompt: Sequence[int], answer: Hypothesis) -> Continuation:
         """Return the record of an answer to a prompt."""

@@ -132,26 +132,27 @@ class Session:
         [[answer]] = search.finished().values()
         return answer
 
-    def successors(self, source: Sequence[int], ids: Sequence[int], n: int) -> list[tuple[float, dict[int, float]]]:
-        """Return the log-probability of each token of an answer, and those of the n most likely ones in its place.
+    def successors(
+        self, source: Sequence[int], ids: Sequence[int], n: int
+    ) -> Generator[tuple[float, dict[int, float]], None, None]:
+        """Yield the log-probability of each token of an answer, and those of the n most likely ones in its place.
 
-        The most likely come first.
+        The most likely come first. Each takes one step of the engine.
 
         Raises:
             ConfigError: the engine doesn't expose its steps.
         """
         self._check_steps()
         if not ids:
-            return []
-        found, tokens = [], self._start([source])
+            return
+        tokens = self._start([source])
         with self._prefill([source], len(ids)) as decoding:
             for following in np.array(ids, np.int64)[:, None]:
                 log_probabilities, known = (it[0, 0] for it in decoding.step(tokens[:, None], max(n, 1), following))
                 order = np.argsort(-log_probabilities[:-1], kind="stable")[:n]
                 most_likely = dict(zip(known[order].tolist(), log_probabilities[order].tolist()))
-                found.append((float(log_probabilities[-1]), most_likely))
+                yield float(log_probabilities[-1]), most_likely
                 tokens = following
-        return found
 
     def _check_steps(self) -> None:
         if isinstance(self.engine, BatchEngine):

@@ -1,39 +1,52 @@
 """Groups of texts that join and leave the model's batch between two decoding steps."""
 
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..decode.beams import Hypothesis
 from ..decode.live_batch import LiveBatch
 from ..decode.session import MIN_LENGTH
-from .decoders import Decoder, Grow, Read
+from ..decode.writer import Pieces, Read, Writer
+from ..errors import ClearheadError
 from .waiting_rows import OnPiece
 from .work import Seeded
 
 _PADDING = 4  # a few long texts don't keep out many short ones, though all are padded to the longest
+_FINISHING = 8  # steps of records that need the model once more, for each decoding step
 
 
 @dataclass
 class _Member:
     read: Read
-    pieces: "_Pieces | None"
-    length: int  # in tokens, as it counts in a batch
+    on_piece: OnPiece | None
+    pieces: Pieces
+
+    def add(self, token: int) -> None:
+        """Pass on what a token of the answer adds to its text."""
+        self._send(self.pieces.add(token))
+
+    def end(self, text: str) -> None:
+        """Pass on the rest of the text."""
+        self._send(self.pieces.upto(text))
+
+    def _send(self, piece: str) -> None:
+        if piece and self.on_piece is not None:
+            self.on_piece(piece)
 
 
 @dataclass
-class _Pieces:
-    """Passes on what is new of a growing text."""
+class _Record:
+    """A record that's being made, in steps."""
 
-    grow: Grow
-    on_piece: OnPiece
-    sent: int = 0
+    member: _Member
+    steps: Generator[None, None, Any]
+    begun: bool = False
 
-    def add(self, token: int) -> None:
-        self.send(self.grow(token))
-
-    def send(self, text: str) -> None:
-        if len(text) > self.sent:
-            self.on_piece(text[self.sent :])
-            self.sent = len(text)
+    @property
+    def order(self) -> tuple[bool, int, str]:
+        """What records are sorted by: one at a time, those of short texts first, and of equal texts together."""
+        return not self.begun, len(self.member.read.source), str(self.member.read.text)
 
 
 @dataclass
@@ -41,21 +54,21 @@ class LiveGroup:
     """Texts being decoded; see `batching.Group`. At most decode.batch_tokens tokens are
     decoded together, counting every beam, but not padding."""
 
-    decoder: Decoder
+    writer: Writer[Any]
     _members: dict[int, _Member] = field(default_factory=dict)
-    _blank: dict[int, Any] = field(default_factory=dict)  # texts that need no decoding, with numbers below 0
-    _n_blank: int = 0  # of this group so far
+    _records: dict[int, _Record] = field(default_factory=dict)
+    _n_unwritten: int = 0  # texts so far to which nothing is written; they have numbers below 0
 
     def __post_init__(self) -> None:
-        self._batch = LiveBatch(self.decoder.session)
+        self._batch = LiveBatch(self.writer.session)
 
     def __len__(self) -> int:
-        return len(self._members) + len(self._blank)
+        return len(self._members) + len(self._records)
 
     def has_room(self) -> bool:
         """Return whether another text may join now."""
-        session = self.decoder.session
-        lengths = [it.length for it in self._members.values()]
+        session = self.writer.session
+        lengths = [max(session.length(it.read.source) + 1, MIN_LENGTH) for it in self._members.values()]
         wide = session.width * (session.config.n_best if session.diverse else 1)
         most, padded = session.config.batch_tokens, (len(lengths) + 1) * max(lengths, default=0)
         return not lengths or (wide * (sum(lengths) + MIN_LENGTH) <= most and wide * padded <= _PADDING * most)
@@ -63,35 +76,50 @@ class LiveGroup:
     def add(self, value: str | Seeded, on_piece: OnPiece | None) -> int:
         """Let a text join, and return its number. Raise ClearheadError if it can't be read."""
         text, seed = (value.text, value.seed) if isinstance(value, Seeded) else (value, None)
-        read = self.decoder.read(text)
-        if read is None:
-            self._n_blank += 1
-            self._blank[-self._n_blank] = self.decoder.blank(text)
-            return -self._n_blank
-        pieces = None if on_piece is None else _Pieces(self.decoder.grow(read), on_piece)
-        on_token = None if pieces is None else pieces.add
-        number = self._batch.add(read.source, self.decoder.prefix, on_token, seed)
-        length = max(self.decoder.session.length(read.source) + 1, MIN_LENGTH)
-        self._members[number] = _Member(read, pieces, length)
+        [read] = self.writer.read([text])
+        member = _Member(read, on_piece, Pieces(self.writer.grow(read)))
+        if not read.writes:
+            self._n_unwritten += 1
+            self._end(-self._n_unwritten, member, ())
+            return -self._n_unwritten
+        on_token = None if on_piece is None else member.add
+        number = self._batch.add(read.source, self.writer.prefix, on_token, seed)
+        self._members[number] = member
         return number
 
     def drop(self, number: int) -> None:
         """Give up a text. Its row is free before the next step."""
-        self._blank.pop(number, None)
+        self._records.pop(number, None)
         if self._members.pop(number, None) is not None:
             self._batch.drop(number)
 
     def step(self) -> list[tuple[int, Any]]:
         """Take one decoding step, and return the numbers and records of the texts that are done."""
-        done, self._blank = list(self._blank.items()), {}
-        for number, hypotheses in self._batch.step() if self._members else ():
-            member = self._members.pop(number)
-            record = self.decoder.record(member.read, hypotheses)
-            if member.pieces is not None:
-                member.pieces.send(self.decoder.text(record))
-            done.append((number, record))
-        return done
+        for number, answers in self._batch.step() if self._members else ():
+            self._end(number, self._members.pop(number), answers[: self.writer.session.config.n_best])
+        return list(self._finished())
 
     def close(self) -> None:
         """Give up all texts."""
+        self._records.clear()
         self._batch.close()
+
+    def _end(self, number: int, member: _Member, answers: Sequence[Hypothesis]) -> None:
+        self._records[number] = _Record(member, self.writer.finish(member.read, answers))
+
+    def _finished(self) -> Iterator[tuple[int, Any]]:
+        """Take a few steps of the records that need the model, and yield those that are done, or their errors."""
+        left = _FINISHING
+        for number, making in sorted(self._records.items(), key=lambda it: it[1].order):
+            try:
+                while left:
+                    making.begun = True
+                    next(making.steps)
+                    left -= 1
+                return
+            except StopIteration as end:
+                making.member.end(self.writer.best(end.value).text)
+                yield number, end.value
+            except ClearheadError as error:
+                yield number, error
+            del self._records[number]

@@ -1,10 +1,13 @@
 """Open the queues of a model: one that answers inputs together, and one for explanations."""
 
 from functools import cache
+from typing import Any
 
 from ..apps.app import App
+from ..apps.language_model import LanguageModel
+from ..apps.translator import Translator
+from ..decode.writer import Writer
 from .batching import Batcher
-from .decoders import decoder_of
 from .groups import AtOnce, Group
 from .live_groups import LiveGroup
 from .work import Work, run_work
@@ -18,11 +21,19 @@ def open_group(app: App, work: Work) -> Group:
     Raises:
         ClearheadError: the model can't do it with these options.
     """
-    decoder = decoder_of(app, work)
-    if decoder is not None:
-        return LiveGroup(decoder)
+    if (writer := _writer(app, work.method, dict(work.options))) is not None:
+        return LiveGroup(writer)
     # Scores gain nothing by waiting for others.
     return AtOnce(lambda inputs: run_work(app, work, inputs), most=1 if work.method == "scores" else _TOGETHER)
+
+
+def _writer(app: App, method: str, options: dict[str, Any]) -> Writer[Any] | None:
+    """Return the writer for some work, or None if nothing is decoded."""
+    if isinstance(app, Translator) and method == "results":
+        return app.writer(**options)
+    if isinstance(app, LanguageModel) and method in ("continuations", "completions"):
+        return app.writer(**options) if method == "continuations" else app.completion_writer(**options)
+    return None
 
 
 def open_explanations(app: App, *, most: int, name: str) -> Batcher:

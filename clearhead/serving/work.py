@@ -15,7 +15,7 @@ EXPLAINING = ("explanations", "pages")  # keys of `METHODS` that can take a hund
 
 @dataclass(frozen=True)
 class Work:
-    """What to do with inputs, a key of `METHODS` or of `decoders.decoder_of`, and how.
+    """What to do with inputs, and how: a key of `METHODS`, or what `open_group` has a writer for.
 
     Inputs with equal work are answered together.
     """
@@ -36,19 +36,6 @@ class Seeded:
 
     text: str
     seed: int
-
-
-@dataclass(frozen=True)
-class Embedding:
-    """The vector of a text, and how many tokens the text has."""
-
-    text: str
-    vector: Any
-    tokens: int
-
-    def record(self) -> dict[str, Any]:
-        """Return the record that `clearhead embed --json` prints."""
-        return Embedded(self.text, self.vector).to_dict()
 
 
 def run_work(app: App, work: Work, inputs: list[Any]) -> Sequence[Any]:
@@ -84,9 +71,13 @@ def _filled(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[An
     return [app.results([text], **options)[0] for text in inputs]
 
 
-def _embeddings(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Embedding]:
-    tokens = map(len, app.tokenizers.source.encode_batch(inputs))
-    return list(map(Embedding, inputs, app.embed(inputs, **options), tokens))
+def _embeddings(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Embedded]:
+    return list(map(Embedded, inputs, app.embed(inputs, **options)))
+
+
+def _counted_embeddings(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[tuple[Embedded, int]]:
+    """Return each text's embedding and number of tokens."""
+    return list(zip(_embeddings(app, inputs, options), map(len, app.tokenizers.source.encode_batch(inputs))))
 
 
 def _scores(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
@@ -137,6 +128,7 @@ METHODS: Mapping[str, Callable[[Any, list[Any], dict[str, Any]], Sequence[Any]]]
     "answers": _answers,
     "filled": _filled,
     "embeddings": _embeddings,
+    "counted_embeddings": _counted_embeddings,
     "scores": _scores,
     "explanations": _explanations,
     "pages": _pages,

@@ -1,10 +1,12 @@
-"""Streaming detokenization, which returns only complete characters that later tokens can't change."""
+"""Streaming detokenization: the text of tokens as they come, without decoding all of them again for each."""
 
 import codecs
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 from .tokenizer import Tokenizer
+
+_WINDOW = 16  # tokens that are decoded again, at least
 
 
 class StreamingDetokenizer:
@@ -37,3 +39,33 @@ class StreamingDetokenizer:
         twin._decoder.setstate(self._decoder.getstate())
         twin._at_start = self._at_start
         return twin
+
+
+class GrowingText:
+    """The text of tokens as they come: after each token, what `decode` returns for all of them.
+
+    Another program's decoder may treat the first and the last token in its own way, so the last ones are decoded
+    again. Earlier ones are only left out where that doesn't change the text.
+
+    Args:
+        decode: returns the text of tokens.
+    """
+
+    def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
+        self._decode, self._ids = decode, list[int]()
+        self._done, self._again = "", 0  # the text so far, and how many characters of it the tokens in `_ids` have
+
+    def add(self, token: int) -> str:
+        """Return the whole text. It ends with U+FFFD, and isn't final, if its last character is incomplete."""
+        self._ids.append(token)
+        text = self._done + self._decode(self._ids)[self._again :]
+        if len(self._ids) > _WINDOW and len(self._ids) % _WINDOW == 0 and not text.endswith("\ufffd"):
+            self._forget(text)
+        return text
+
+    def _forget(self, text: str) -> None:
+        """Leave out all tokens but the last ones, if these have the same text alone."""
+        last = self._ids[-_WINDOW:]
+        shown = self._decode(last)
+        if shown.strip() and text.endswith(shown.lstrip()):
+            self._ids, self._done, self._again = last, text, len(shown)

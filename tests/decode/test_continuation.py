@@ -16,6 +16,7 @@ from clearhead.config import DataConfig, DecodeConfig, ModelConfig
 from clearhead.decode.continuation import Continuation, TextGenerator
 from clearhead.decode.engines.text_engine import TextEngine
 from clearhead.decode.stopping import StoppingCriteria
+from clearhead.decode.writer import Read
 from clearhead.errors import ConfigError, DataError
 from clearhead.model.transformer import Decoder, build
 from clearhead.tokenization.tokenizer import Tokenizer
@@ -73,10 +74,14 @@ def says(text: str, kind: str = "bpe", config: DecodeConfig = GREEDY, **ends: ob
 
 
 def streamed(writer: TextGenerator, prompt: Sequence[int]) -> tuple[list[str], Continuation]:
-    stream = writer.stream(prompt)
+    stream = writer.pieces(Read("", prompt))
     pieces = list(stream)
     assert stream.continuation is not None
     return pieces, stream.continuation
+
+
+def continued(writer: TextGenerator, prompts: Sequence[Sequence[int]]) -> list[list[Continuation]]:
+    return writer.records([Read("", prompt) for prompt in prompts])
 
 
 @functools.cache
@@ -110,13 +115,13 @@ def test_pieces_are_the_text_with_its_white_space_and_the_record_says_the_same(k
     assert found.tokens == tuple(trained(kind).pieces(engine.ids))
     assert found.logprobs == (-0.25,) * (len(engine.ids) + 1)
     assert found.log_probability == pytest.approx(sum(found.logprobs))
-    assert writer.continuations([writer.prompt("here")]) == [[found]]
+    assert continued(writer, [writer.prompt("here")]) == [[found]]
 
 
 def test_a_prompt_is_read_without_its_last_token_and_an_empty_one_begins_with_bos() -> None:
     writer, engine = says(" man")
     ids = trained("bpe").encode("The man is")
-    writer.continuations([ids, [], [BOS], [7]])
+    continued(writer, [ids, [], [BOS], [7]])
     assert sorted(engine.read) == [[], [], [], ids[:-1]]
     assert sorted(engine.first) == sorted([BOS, BOS, 7, ids[-1]])
 
@@ -124,7 +129,7 @@ def test_a_prompt_is_read_without_its_last_token_and_an_empty_one_begins_with_bo
 def test_only_a_text_that_begins_has_no_space_in_front() -> None:
     tokenizer = trained("bpe")
     writer = TextGenerator(Says(tokenizer, tokenizer.encode("man here")), tokenizer, GREEDY)
-    texts = [found[0].text for found in writer.continuations([[], [BOS], tokenizer.encode("The")])]
+    texts = [found[0].text for found in continued(writer, [[], [BOS], tokenizer.encode("The")])]
     assert texts == ["man here", "man here", " man here"]
 
 
@@ -138,7 +143,7 @@ def test_a_piece_is_never_half_a_character_and_a_last_one_that_lacks_bytes_is_le
 
 def test_a_stream_gives_each_piece_before_the_next_token_is_chosen_and_can_be_closed() -> None:
     writer, engine = says("abc", "bpe")
-    stream = writer.stream(writer.prompt("here"))
+    stream = writer.pieces(Read("here", writer.prompt("here")))
     assert (next(stream), engine.number, engine.open) == ("a", 1, True)
     assert stream.continuation is None
     stream.close()
@@ -147,7 +152,7 @@ def test_a_stream_gives_each_piece_before_the_next_token_is_chosen_and_can_be_cl
 
 def test_a_stream_that_is_over_keeps_its_record() -> None:
     writer, _ = says("abc")
-    stream = writer.stream(writer.prompt("here"))
+    stream = writer.pieces(Read("here", writer.prompt("here")))
     assert "".join(stream) == "abc" and list(stream) == []
     assert stream.continuation is not None and stream.continuation.text == "abc"
 
@@ -160,7 +165,7 @@ def test_a_stream_that_is_over_keeps_its_record() -> None:
 def test_a_text_ends_before_a_stop_string_that_tokens_split_or_share(kind, config) -> None:
     for stop, expected in (("slee", "; the man "), ("n s", "; the ma"), ("; ", ""), ("man", "; the ")):
         writer, engine = says("; the man sleeps.", kind, config, stop=["never", stop])
-        [[found, *_]] = writer.continuations([writer.prompt("here")])
+        [[found, *_]] = continued(writer, [writer.prompt("here")])
         assert (found.text, found.why) == (expected, "stop")
         assert trained(kind).decode(found.ids).removeprefix(" ").count(stop) <= 1
         assert list(found.ids) == engine.ids[: len(found.ids)] and len(found.logprobs) == len(found.ids)
@@ -191,7 +196,7 @@ def test_so_many_characters_are_so_many_though_the_model_would_end(kind, positio
     for config in (DecodeConfig(beam=1), DecodeConfig(sample=True, temperature=1.5)):
         writer = writer_of(positions, config, kind, chars=chars)
         prompts = [[], writer.prompt("here"), writer.prompt("The man sleeps. The man")][: 3 if chars < 50 else 1]
-        for prompt, [found] in zip(prompts, writer.continuations(prompts)):
+        for prompt, [found] in zip(prompts, continued(writer, prompts)):
             pieces, again = streamed(writer, prompt)
             assert len(found.text) == chars and found.why == "chars" and EOS not in found.ids
             assert found.text == again.text == "".join(pieces)
@@ -202,7 +207,7 @@ def test_the_end_of_the_text_does_not_count_where_characters_are_wanted() -> Non
     writer, _ = says("abc", chars=3)
     assert streamed(writer, tokenizer.encode("here"))[1].text == "abc"
     for chars in (4, 30):
-        [[found]] = says("abc", chars=chars)[0].continuations([tokenizer.encode("here")])
+        [[found]] = continued(says("abc", chars=chars)[0], [tokenizer.encode("here")])
         assert len(found.text) == chars and found.text.startswith("abc") and found.why == "chars"
 
 
@@ -212,7 +217,7 @@ def test_bytes_that_make_no_character_are_as_many_characters_as_wanted() -> None
     writer = TextGenerator(
         Says(tokenizer, [half] * 500), tokenizer, DecodeConfig(beam=1), stopping=StoppingCriteria(chars=30)
     )
-    [[found]] = writer.continuations([tokenizer.encode("here")])
+    [[found]] = continued(writer, [tokenizer.encode("here")])
     assert (found.text, found.why) == ("\ufffd" * 30, "chars")
 
 
@@ -237,12 +242,12 @@ def test_a_text_has_at_most_so_many_tokens_and_at_least_so_many() -> None:
 
 @pytest.mark.parametrize("much", [10**12, 2**63 - 1])
 def test_a_limit_may_be_larger_than_memory_up_to_the_largest_number_of_the_machine(much: int) -> None:
-    [[expected]] = says(" the man", stop=["man"])[0].continuations([[7]])
+    [[expected]] = continued(says(" the man", stop=["man"])[0], [[7]])
     for config in (DecodeConfig(beam=1, max_len=much), DecodeConfig(beam=1, max_extra=much)):
         writer, _ = says(" the man", config=config, stop=["man"])
-        assert streamed(writer, [7])[1] == writer.continuations([[7]])[0][0] == expected
+        assert streamed(writer, [7])[1] == continued(writer, [[7]])[0][0] == expected
     writer, _ = says(" the man", config=DecodeConfig(beam=1, min_len=much), stop=["man"], chars=much)
-    assert streamed(writer, [7])[1] == writer.continuations([[7]])[0][0] == expected
+    assert streamed(writer, [7])[1] == continued(writer, [[7]])[0][0] == expected
 
 
 def test_where_nothing_may_follow_the_text_ends_and_says_so() -> None:
@@ -262,7 +267,7 @@ def test_streamed_alone_or_together_a_text_is_the_same(positions) -> None:
     for config in (DecodeConfig(beam=1, max_len=30), DecodeConfig(sample=True, top_p=0.9, temperature=1.3, max_len=30)):
         writer = writer_of(positions, config)
         prompts = [writer.prompt(text) for text in ("", "here", "The man sleeps. The man is", " ", "\n\n")]
-        for prompt, [found] in zip(prompts, writer.continuations(prompts)):
+        for prompt, [found] in zip(prompts, continued(writer, prompts)):
             pieces, again = streamed(writer, prompt)
             assert (found.text, found.ids, found.why) == ("".join(pieces), again.ids, again.why)
             np.testing.assert_allclose(found.logprobs, again.logprobs, rtol=0, atol=1e-11)
@@ -304,7 +309,7 @@ def test_several_texts_of_a_prompt_come_best_first_and_differ() -> None:
         DecodeConfig(beam=4, n_best=3, max_len=15, diverse=True),
         DecodeConfig(sample=True, n_best=4, max_len=15, temperature=2.0),
     ):
-        found = dict(writer_of("rotary", config).stream_batches([[7, 8], []]))
+        found = dict(enumerate(continued(writer_of("rotary", config), [[7, 8], []])))
         for texts in found.values():
             assert 2 <= len(texts) <= 4 and len({it.text for it in texts}) == len(texts)
             assert [it.score for it in texts] == sorted((it.score for it in texts), reverse=True)
@@ -313,7 +318,7 @@ def test_several_texts_of_a_prompt_come_best_first_and_differ() -> None:
 def test_which_of_several_is_the_best_cannot_be_streamed() -> None:
     writer = writer_of("rotary", DecodeConfig(beam=4))
     with pytest.raises(ConfigError) as caught:
-        list(writer.stream([7]))
+        list(writer.pieces(Read("", [7])))
     assert (caught.value.name, caught.value.value) == ("decode.beam", 4)
 
 
@@ -321,7 +326,7 @@ def test_which_of_several_is_the_best_cannot_be_streamed() -> None:
 @settings(deadline=None, max_examples=20)
 def test_what_a_record_calls_unread_changes_nothing(prompt, longer) -> None:
     writer = writer_of("learned", DecodeConfig(beam=1, max_len=5))
-    [[plain], [more]] = writer.continuations([prompt, [5] * longer + prompt])
+    [[plain], [more]] = continued(writer, [prompt, [5] * longer + prompt])
     assert plain.unread == max(0, len(prompt) - 12) and more.unread == max(0, longer + len(prompt) - 12)
     if plain.unread:
         assert (plain.ids, plain.why) == (more.ids, more.why)
@@ -365,16 +370,16 @@ def test_a_model_that_learnt_a_rhyme_goes_on_with_it_far_beyond_its_block(positi
     assert isinstance(net, Decoder)
     engine = TextEngine(net, pad=PAD, max_len=block)
     writer = TextGenerator(engine, tokenizer, DecodeConfig(beam=1), stopping=StoppingCriteria(chars=100))
-    assert "".join(writer.stream(writer.prompt("man"))) == text[3:103]
+    assert "".join(writer.pieces(*writer.read(["man"]))) == text[3:103]
     writer = TextGenerator(engine, tokenizer, DecodeConfig(beam=1, max_len=50), stopping=StoppingCriteria(stop=["man"]))
-    assert "".join(writer.stream(writer.prompt("man"))) == ",\nsun; "
+    assert "".join(writer.pieces(*writer.read(["man"]))) == ",\nsun; "
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_the_successors_at_each_place_are_the_likeliest_tokens_that_a_greedy_text_is_made_of(positions) -> None:
     writer, prompt = writer_of(positions, DecodeConfig(beam=1, max_len=20)), [5, 6, 7]
-    [[found]] = writer.continuations([prompt])
-    places = writer.session.successors(prompt, found.ids, 3)
+    [[found]] = continued(writer, [prompt])
+    places = list(writer.session.successors(prompt, found.ids, 3))
     for token, value, (own, most) in zip(found.ids, found.logprobs, places, strict=True):
         assert list(most.values()) == sorted(most.values(), reverse=True) and len(most) == 3
         allowed = [it for it in most.items() if it[0] not in writer.session.rules.suppress]

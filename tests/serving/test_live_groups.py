@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from clearhead import load
+from clearhead.decode.session import Session
 from clearhead.errors import ConfigError, DataError
-from clearhead.serving.decoders import PromptDecoder, SequenceDecoder
 from clearhead.serving.live_groups import LiveGroup
 from clearhead.serving.work import Seeded
 
@@ -38,7 +38,7 @@ def run(group: LiveGroup, inputs: list[Any], every: int = 2) -> list[Any]:
 @pytest.mark.parametrize("prefix", ["", "Tu es"])
 def test_translations_are_those_of_each_text_alone(model_folder, decode, prefix) -> None:
     app = load(model_folder).override({"decode.engine": "torch"})
-    found = run(LiveGroup(SequenceDecoder(app, prefix=prefix, **decode)), TEXTS)
+    found = run(LiveGroup(app.writer(prefix=prefix, **decode)), TEXTS)
     for record, text in zip(found, TEXTS, strict=True):
         [alone] = app.results([text], prefix=prefix, **decode)
         assert (record.text, record.tokens, record.source) == (alone.text, alone.tokens, text)
@@ -49,14 +49,14 @@ def test_translations_are_those_of_each_text_alone(model_folder, decode, prefix)
 @pytest.mark.parametrize("options", [{"max_len": 6}, {"chars": 5}, {"stop": ("S",), "max_len": 9, "beam": 1}])
 def test_continuations_are_those_of_each_text_alone(writer, options) -> None:
     app = load(writer).override({"decode.engine": "torch"})
-    for record, text in zip(run(LiveGroup(PromptDecoder(app, **options)), TEXTS), TEXTS, strict=True):
+    for record, text in zip(run(LiveGroup(app.writer(**options)), TEXTS), TEXTS, strict=True):
         [alone] = app.continuations([text], **options)
         assert [(it.text, it.why) for it in record] == [(it.text, it.why) for it in alone]
 
 
 def test_each_text_has_its_own_seed(writer) -> None:
     app = load(writer).override({"decode.engine": "torch"})
-    group = LiveGroup(PromptDecoder(app, sample=True, max_len=12))
+    group = LiveGroup(app.writer(sample=True, max_len=12))
     found = run(group, [Seeded("She ", seed) for seed in range(4)], every=1)
     alone = [app.continuations(["She "], sample=True, max_len=12, seed=seed)[0][0].text for seed in range(4)]
     assert [it[0].text for it in found] == alone
@@ -66,20 +66,20 @@ def test_each_text_has_its_own_seed(writer) -> None:
 @pytest.mark.parametrize("engine", ["torch", "loops"])
 def test_the_pieces_are_the_text(model_folder, writer, engine) -> None:
     translator, generator = (load(it).override({"decode.engine": engine}) for it in (model_folder, writer))
-    for decoder in (SequenceDecoder(translator, beam=1), PromptDecoder(generator, beam=1, max_len=12, stop=("zz",))):
-        group, pieces = LiveGroup(decoder), {text: [] for text in TEXTS}
+    for writing in (translator.writer(beam=1), generator.writer(beam=1, max_len=12, stop=("zz",))):
+        group, pieces = LiveGroup(writing), {text: [] for text in TEXTS}
         numbers = {group.add(text, pieces[text].append): text for text in TEXTS}
         found = {}
         while group:
             found |= dict(group.step())
         for number, text in numbers.items():
-            assert "".join(pieces[text]) == decoder.text(found[number])
+            assert "".join(pieces[text]) == writing.best(found[number]).text
         assert any(len(it) > 1 for it in pieces.values())
 
 
 def test_a_dropped_text_is_gone_before_the_next_step(model_folder) -> None:
     app = load(model_folder).override({"decode.engine": "torch"})
-    group = LiveGroup(SequenceDecoder(app, max_extra=30, min_len=20))
+    group = LiveGroup(app.writer(max_extra=30, min_len=20))
     numbers = [group.add(text, None) for text in TEXTS[:2]]
     group.step()
     group.drop(numbers[0])
@@ -94,7 +94,7 @@ def test_a_dropped_text_is_gone_before_the_next_step(model_folder) -> None:
 
 def test_a_group_is_full_at_the_tokens_of_a_batch(model_folder) -> None:
     app = load(model_folder).override({"decode.engine": "torch", "decode.batch_tokens": 100})
-    group = LiveGroup(SequenceDecoder(app, beam=4))
+    group = LiveGroup(app.writer(beam=4))
     added = 0
     while group.has_room():
         group.add("I am", None)
@@ -105,15 +105,47 @@ def test_a_group_is_full_at_the_tokens_of_a_batch(model_folder) -> None:
 def test_what_cannot_be_decoded_is_an_error(model_folder, word_model_folder, writer) -> None:
     app = load(model_folder)
     with pytest.raises(ConfigError):
-        LiveGroup(SequenceDecoder(app, beam=4)).add("I am hungry.", lambda _: None)
+        LiveGroup(app.writer(beam=4)).add("I am hungry.", lambda _: None)
     with pytest.raises(DataError):
-        SequenceDecoder(load(word_model_folder), prefix="Zebra")
+        load(word_model_folder).writer(prefix="Zebra")
     with pytest.raises(DataError):
-        LiveGroup(PromptDecoder(load(writer))).add("\u4e2d", None)
+        LiveGroup(load(writer).writer()).add("\u4e2d", None)
+
+
+SCORING = {"top": 2, "echo": True, "writes": False, "max_len": 1, "n_best": 1, "beam": 1}
+
+
+def test_a_prompt_is_scored_a_few_tokens_at_a_time_and_once_for_all_its_answers(writer, monkeypatch) -> None:
+    app, begun = load(writer).override({"decode.engine": "torch"}), []
+    successors = Session.successors
+    monkeypatch.setattr(
+        Session, "successors", lambda self, source, ids, n: begun.append(ids) or successors(self, source, ids, n)
+    )
+    prompts = ["She sings. " * 4, "They sleep", "She sings. " * 4]
+    group, found, steps = LiveGroup(app.completion_writer(**SCORING)), {}, 0
+    numbers = [group.add(text, None) for text in prompts]
+    assert not begun, "nothing is computed before a step"
+    while group:
+        found, steps = found | dict(group.step()), steps + 1
+    assert list(found) == [numbers[1], numbers[0], numbers[2]] and steps > 5
+    assert sorted(map(len, begun)) == [0, 0, 0, 9, 42]  # of the answers, and of the prompts
+    alone = app.completion_writer(**SCORING)
+    assert [found[number] for number in numbers] == alone.records(alone.read(prompts))
+
+
+def test_a_prompt_that_nobody_waits_for_is_not_scored_to_its_end(writer) -> None:
+    group = LiveGroup(load(writer).override({"decode.engine": "torch"}).completion_writer(**SCORING))
+    first, second = (group.add("She sings. " * 4, None) for _ in range(2))
+    assert group.step() == [] and len(group) == 2
+    group.drop(first)
+    found: dict[int, Any] = {}
+    while group:
+        found |= dict(group.step())
+    assert found.keys() == {second} and len(found[second].scores.logprobs) == 43
 
 
 def test_a_text_that_needs_no_decoding_can_be_dropped(model_folder) -> None:
-    group = LiveGroup(SequenceDecoder(load(model_folder).override({"decode.engine": "torch"})))
+    group = LiveGroup(load(model_folder).override({"decode.engine": "torch"}).writer())
     first, second, third = (group.add(" ", None) for _ in range(3))
     group.drop(first)
     assert [number for number, _ in group.step()] == [second, third]

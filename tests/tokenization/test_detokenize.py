@@ -1,11 +1,12 @@
 import functools
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
-from clearhead.tokenization.detokenize import StreamingDetokenizer
+from clearhead.tokenization.detokenize import GrowingText, StreamingDetokenizer
 from clearhead.tokenization.tokenizer import Tokenizer
 
 BOS, EOS, PAD = 1, 2, 0  # the special tokens of a new vocabulary
@@ -63,3 +64,27 @@ def test_the_space_in_front_is_taken_from_the_beginning_of_a_text_alone() -> Non
     here = tokenizer.encode("here")
     assert StreamingDetokenizer(tokenizer).add(here) == StreamingDetokenizer(tokenizer, [BOS]).add(here) == "here"
     assert StreamingDetokenizer(tokenizer, tokenizer.encode("is")).add(here) == " here"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(numbers=st.lists(st.integers(0, 10**6), max_size=80))
+@settings(max_examples=150, deadline=None)
+def test_a_growing_text_is_after_each_token_what_decoding_all_of_them_gives(kind, numbers) -> None:
+    tokenizer = trained(kind)
+    ids = [number % tokenizer.vocab_size for number in numbers]
+    growing = GrowingText(tokenizer.decode)
+    assert [growing.add(i) for i in ids] == [tokenizer.decode(ids[: n + 1]) for n in range(len(ids))]
+
+
+def test_a_growing_text_decodes_only_its_last_tokens_unless_these_depend_on_those_before() -> None:
+    tokenizer, longest = trained("bpe"), 0
+
+    def decode(ids: Sequence[int]) -> str:
+        nonlocal longest
+        longest = max(longest, len(ids))
+        return tokenizer.decode(ids)
+
+    ids, growing = tokenizer.encode(TEXT * 20), GrowingText(decode)
+    assert [growing.add(i) for i in ids][-1] == tokenizer.decode(ids) and longest < 50 < len(ids)
+    numbered = GrowingText(lambda ids: " ".join(f"{n}:{i}" for n, i in enumerate(ids)))
+    assert [numbered.add(i) for i in range(100)][-1] == " ".join(f"{n}:{n}" for n in range(100))

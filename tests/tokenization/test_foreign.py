@@ -10,7 +10,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from clearhead.config import ModelConfig, SpecialTokens
 from clearhead.errors import ConfigError, DataError, ModelError
-from clearhead.tokenization.detokenize import StreamingDetokenizer
+from clearhead.tokenization.detokenize import GrowingText, StreamingDetokenizer
 from clearhead.tokenization.foreign import ForeignTokenizer
 from clearhead.tokenization.offsets import encode_with_offsets
 from clearhead.tokenization.source_and_target import Tokenizers, tokenizer_from_json
@@ -256,6 +256,16 @@ def test_tokens_joined_are_what_decoding_gives(make) -> None:
         half = len(ids) // 2
         first = StreamingDetokenizer(tokenizer).add(ids[:half])
         assert first + StreamingDetokenizer(tokenizer, ids[:half]).add(ids[half:]) == tokenizer.decode(ids)
+
+
+@every
+def test_a_growing_text_is_what_decoding_gives(make) -> None:
+    tokenizer = opened(make)
+    ids = [i for line in lines(40, seed=4) for i in tokenizer.encode(line)]
+    growing = GrowingText(tokenizer.decode)
+    for n, i in enumerate(ids, 1):
+        text, expected = growing.add(i), tokenizer.decode(ids[:n])
+        assert text == expected or (text.endswith("\ufffd") and expected.endswith("\ufffd")), "half a character"
 
 
 @pytest.mark.parametrize("make", [byte_level, byte_fallback])

@@ -10,8 +10,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ...apps.token_scores import Completed, TokenScores
 from ..bodies import from_json, json_response
-from ..decoders import Completed, TokenScores
 from ..limits import Limits, RequestError
 from ..served_models import ServedModel
 from ..work import Seeded, Work

@@ -7,8 +7,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ...apps.answers import Embedded
 from ..bodies import expect_json, from_json, json_response
-from ..work import Embedding, Work
+from ..work import Work
 from .asking import answered, shelf_of
 from .uploads import expect_text
 
@@ -30,18 +31,18 @@ async def embeddings(request: Request) -> Response:
     expect_text(model)
     texts = [body.input] if isinstance(body.input, str) else body.input
     model.limits.check_texts(texts, "input")
-    found: list[Embedding] = await answered(request, model, Work.of("embeddings", {}), texts)
+    found: list[tuple[Embedded, int]] = await answered(request, model, Work.of("counted_embeddings", {}), texts)
     data = [
         {"object": "embedding", "index": place, "embedding": _encoded(it, body.encoding_format)}
-        for place, it in enumerate(found)
+        for place, (it, _) in enumerate(found)
     ]
-    tokens = sum(it.tokens for it in found)
+    tokens = sum(count for _, count in found)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return json_response({"object": "list", "data": data, "model": model.name, "usage": usage})
 
 
-def _encoded(found: Embedding, form: str | None) -> Any:
+def _encoded(found: Embedded, form: str | None) -> Any:
     """Return a vector as numbers, or as the base64 form of little-endian float32 numbers."""
     if form == "base64":
-        return base64.b64encode(found.vector.astype("<f4").tobytes()).decode()
-    return found.record()["embedding"]
+        return base64.b64encode(found.embedding.astype("<f4").tobytes()).decode()
+    return found.to_dict()["embedding"]

@@ -105,8 +105,7 @@ async def embed(request: Request) -> Response:
     texts = _texts(model, given, "text")
     how = {name: given.take(name, kind | None) for name, kind in (("pooling", str), ("normalize", bool))}
     given.finish()
-    records = [it.record() for it in await answered(request, model, Work.of("embeddings", how), _list(texts))]
-    return json_response(records[0] if isinstance(texts, str) else records)
+    return _records(texts, await answered(request, model, Work.of("embeddings", how), _list(texts)))
 
 
 async def answer(request: Request) -> Response:

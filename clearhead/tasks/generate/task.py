@@ -192,7 +192,7 @@ class Generation(Task):
     def answers(self, model: Any, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
         """Return each text with its continuation."""
         generator = self.generator(model, decode)
-        found = generator.continuations([generator.prompt(text) for text in texts])
+        found = generator.records(generator.read(texts))
         return [text + best.text for text, (best, *_) in zip(texts, found)]
 
     def explain(self, model: Any, text: str, decode: DecodeConfig, prefix: Sequence[int] = ()) -> "Explanation":

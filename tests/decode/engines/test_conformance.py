@@ -284,7 +284,7 @@ def test_a_text_ends_before_a_stop_string_and_after_so_many_characters(name: str
         opened = open_engine(handle("decoder-only"), DecodeConfig(engine=name, beam=1))
         config = DecodeConfig(beam=1, max_len=12)
         writer = TextGenerator(opened, tokenizer(), config, stopping=stopping)  # type: ignore[arg-type]
-        [[found]] = writer.continuations([tokenizer().encode("abc")])
+        [[found]] = writer.records(writer.read(["abc"]))
         assert len(found.logprobs) == len(found.ids) and found.log_probability == pytest.approx(sum(found.logprobs))
         return found.text, found.why
 

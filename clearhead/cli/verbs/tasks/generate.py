@@ -2,13 +2,13 @@
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ....config.messages import say
 from ...input_lines import LONGEST, STDIN, line_of, text_of, too_long
 from ...input_warnings import warn_of_bytes
 from ...models import SEARCH, add_greedy, add_model_options, apply_greedy, open_model, ready_engine
-from ...output import to_json
+from ...output import print_pieces, to_json
 from ...parser import Options, Parser, UsageError, Verb, whole_number
 
 if TYPE_CHECKING:
@@ -77,11 +77,8 @@ def _print(
         return found
     pieces = app.pieces(text, **ends, **decode)  # raises errors about the text before anything is printed
     print(before + text, end="", flush=True)
-    for piece in pieces:
-        print(piece, end="", flush=True)
-    print(flush=True)
-    assert pieces.continuation is not None
-    return pieces.continuation
+    print_pieces(pieces)
+    return cast("Continuation", pieces.continuation)
 
 
 def _prompt(text: str, number: int) -> str:
