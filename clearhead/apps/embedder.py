@@ -8,7 +8,7 @@ Every app whose model has an encoder has `embed`, which this one uses.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..config import DecodeConfig
 from ..tasks.embed.sources import text_ids
@@ -27,13 +27,30 @@ class Embedder(App):
 
     task: Embedding
 
-    def __call__(self, texts: str | Sequence[str], **options: Any) -> "NDArray[np.float32]":
-        """Return the embedding of one text (D,), or of each text in a list (N, D). Takes the options of `embed`."""
-        return self.embed([texts], **options)[0] if isinstance(texts, str) else self.embed(texts, **options)
+    def __call__(
+        self,
+        texts: str | Sequence[str],
+        *,
+        pooling: str | None = None,
+        normalize: bool | None = None,
+        batch_tokens: int | None = None,
+    ) -> "NDArray[np.float32]":
+        """Return the embedding of one text (D,), or of each text in a list (N, D); see `embed`."""
+        several = [texts] if isinstance(texts, str) else texts
+        found = self.embed(several, pooling=pooling, normalize=normalize, batch_tokens=batch_tokens)
+        return found[0] if isinstance(texts, str) else found
 
-    def results(self, texts: Sequence[str], **options: Any) -> list[Embedded]:
-        """Return each text with its embedding. Takes the options of `embed`."""
-        return list(map(Embedded, texts, self.embed(texts, **options)))
+    def results(
+        self,
+        texts: Sequence[str],
+        *,
+        pooling: str | None = None,
+        normalize: bool | None = None,
+        batch_tokens: int | None = None,
+    ) -> list[Embedded]:
+        """Return each text with its embedding; see `embed`."""
+        found = self.embed(texts, pooling=pooling, normalize=normalize, batch_tokens=batch_tokens)
+        return list(map(Embedded, texts, found))
 
     def reading(self, text: str) -> Reading:
         """Return the unknown words in a text, and the number of tokens cut off."""

@@ -101,11 +101,12 @@ class Session:
             ConfigError: `observe` is given, and the engine doesn't expose its steps.
         """
         if observe is not None:
-            self._check_steps()
-        self._check("the prefix", len(prefix), "shorten it")
+            _check_steps(self.engine)
+        _check_length(self.max_len, "the prefix", len(prefix), "shorten it")
         for place, source in enumerate(sources):
-            self._check(f"sequence {place + 1}", self.length(source), "split it")
-        for places in self._batches([self.length(source) for source in sources]):
+            _check_length(self.max_len, f"sequence {place + 1}", self.length(source), "split it")
+        rows = self.width * (self.config.n_best if self.diverse else 1)
+        for places in _batches([self.length(source) for source in sources], self.config.batch_tokens // rows):
             batch = [sources[place] for place in places]
             requests = [self._request(source, prefix) for source in batch]
             yield from zip(places, self.decode(batch, requests, observe))
@@ -125,7 +126,7 @@ class Session:
             [[answer, *_]] = self._decode_batch(self.engine, [source], [request])
             yield from answer.ids
             return answer
-        with self.search([source], [request], self._sampler([source]) if self.config.sample else None) as search:
+        with self.search([source], [request], self.sampler([source]) if self.config.sample else None) as search:
             while search.live:
                 if (token := search.step().chosen(0)) is not None:
                     yield token
@@ -142,7 +143,7 @@ class Session:
         Raises:
             ConfigError: the engine doesn't expose its steps.
         """
-        self._check_steps()
+        _check_steps(self.engine)
         if not ids:
             return
         tokens = self._start([source])
@@ -153,15 +154,6 @@ class Session:
                 most_likely = dict(zip(known[order].tolist(), log_probabilities[order].tolist()))
                 yield float(log_probabilities[-1]), most_likely
                 tokens = following
-
-    def _check_steps(self) -> None:
-        if isinstance(self.engine, BatchEngine):
-            raise ConfigError(
-                f"decode.engine={self.engine.name!r} doesn't expose the steps of its search",
-                fix="set decode.engine='torch'",
-                name="decode.engine",
-                value=self.engine.name,
-            )
 
     def check_streamable(self) -> None:
         """Raise ConfigError if the settings ask for several beams or samples."""
@@ -176,8 +168,8 @@ class Session:
 
     def request(self, source: Sequence[int], prefix: Sequence[int] = ()) -> Request:
         """Return the limits for a source. Raise DataError if the source or the prefix is too long for the model."""
-        self._check("the prefix", len(prefix), "shorten it")
-        self._check("sequence 1", self.length(source), "split it")
+        _check_length(self.max_len, "the prefix", len(prefix), "shorten it")
+        _check_length(self.max_len, "sequence 1", self.length(source), "split it")
         return self._request(source, prefix)
 
     @contextmanager
@@ -204,11 +196,11 @@ class Session:
             return self._decode_batch(self.engine, sources, requests)
         return (self._diverse if self.diverse else self._decode)(sources, requests, observe)
 
-    def sampler(self) -> Sampler:
-        """Return a sampler without sentences; `generator` makes what it needs for one."""
+    def sampler(self, sources: Sequence[Sequence[int]] = ()) -> Sampler:
+        """Return a sampler for some sources; `generator` makes what it needs for another one."""
         config = self.config
         sampling = Sampling(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p, min_p=config.min_p)
-        return Sampler(sampling, {})
+        return Sampler(sampling, {place: self.generator(source) for place, source in enumerate(sources)})
 
     def generator(self, source: Sequence[int], seed: int | None = None) -> "np.random.Generator":
         """Return random numbers seeded by the source, so its answer doesn't depend on its position or batch.
@@ -237,7 +229,7 @@ class Session:
         self, engine: BatchEngine, sources: Sequence[Sequence[int]], requests: Sequence[Request]
     ) -> list[list[Hypothesis]]:
         batch = Batch(self._inputs(sources), self._start(sources), requests, self.rules.suppress, self.scored)
-        return [self._distinct(found) for found in decode_batch(engine, batch, self.config, self.rules)]
+        return [_distinct(found, self.detokenize) for found in decode_batch(engine, batch, self.config, self.rules)]
 
     def _decode(
         self, sources: Sequence[Sequence[int]], requests: Sequence[Request], observe: Callable[[Step], None] | None
@@ -249,7 +241,7 @@ class Session:
                 return found
         with self._prefill(sources, max(request.max_steps for request in requests)) as decoding:
             if self.config.sample:
-                return sample(decoding, start, requests, self.rules, self._sampler(sources), observe)
+                return sample(decoding, start, requests, self.rules, self.sampler(sources), observe)
             return beam_search(decoding, start, requests, self.rules, observe)
 
     def _diverse(
@@ -259,38 +251,20 @@ class Session:
 
         If no token may follow the prefix, search from the prefix alone.
         """
+        n, length = self.config.n_best, len(requests[0].prefix)
+        with self._prefill(sources, length + 1) as decoding:
+            search = Search(decoding, self._start(sources), requests, replace(self.rules, beam=n))
+            first_tokens = _first_tokens(search, len(sources), length)
         begun = [
             (place, replace(request, prefix=(*request.prefix, *first)))
-            for place, (request, tokens) in enumerate(zip(requests, self._first_tokens(sources, requests)))
+            for place, (request, tokens) in enumerate(zip(requests, first_tokens))
             for first in [[token] for token in tokens] or [[]]
         ]
         found = self._decode([sources[place] for place, _ in begun], [request for _, request in begun], observe)
         answers: list[list[Hypothesis]] = [[] for _ in sources]
         for (place, _), hypotheses in zip(begun, found):
             answers[place].append(hypotheses[0])
-        return [self._distinct(sorted(some, key=lambda answer: answer.sort_key)) for some in answers]
-
-    def _first_tokens(self, sources: Sequence[Sequence[int]], requests: Sequence[Request]) -> list[list[int]]:
-        """Return the `n_best` most likely tokens after each prefix, except EOS. All prefixes have the same length."""
-        n, start, length = self.config.n_best, self._start(sources), len(requests[0].prefix)
-        found: list[list[int]] = [[] for _ in sources]
-        with self._prefill(sources, length + 1) as decoding:
-            search = Search(decoding, start, requests, replace(self.rules, beam=n))
-            steps = [search.step() for _ in range(length + 1) if search.live]
-        for step in steps[length:]:
-            fits = ~self.rules.ends(step.tokens) & (step.totals > -np.inf)
-            for place, tokens, allowed in zip(step.sentences.tolist(), step.tokens, fits):
-                found[place] = tokens[allowed][:n].tolist()
-        return found
-
-    def _distinct(self, answers: list[Hypothesis]) -> list[Hypothesis]:
-        """Drop answers whose text has occurred before."""
-        if self.detokenize is None:
-            return answers
-        by_text: dict[str, Hypothesis] = {}
-        for answer in answers:
-            by_text.setdefault(self.detokenize(answer.ids), answer)
-        return list(by_text.values())
+        return [_distinct(sorted(some, key=lambda it: it.sort_key), self.detokenize) for some in answers]
 
     def _request(self, source: Sequence[int], prefix: Sequence[int]) -> Request:
         """Return the length limits for a source. If minimum and maximum contradict each other, the maximum wins."""
@@ -304,34 +278,67 @@ class Session:
         max_steps = min(max_steps, max_len + 1, self.max_len or MAX_TOKENS)
         return Request(max_steps, min(min_len, max_steps - 1), tuple(prefix), max_len)
 
-    def _sampler(self, sources: Sequence[Sequence[int]]) -> Sampler:
-        sampler = self.sampler()
-        sampler.generators |= {place: self.generator(source) for place, source in enumerate(sources)}
-        return sampler
-
     def _key(self, source: Sequence[int]) -> Sequence[int]:
         """Return numbers from 0 that identify a source."""
         return source
 
-    def _check(self, what: str, length: int, fix: str) -> None:
-        if self.max_len is not None and length >= self.max_len:
-            raise DataError(
-                f"{what} has {length:,} tokens, too many for model.max_len={self.max_len}, end token included",
-                expected=f"at most {self.max_len - 1:,} tokens",
-                fix=fix,
-                name=what,
-                value=length,
-            )
 
-    def _batches(self, lengths: list[int]) -> Iterator[list[int]]:
-        """Yield the indices of each batch, longest first, so that too little memory shows in the first batch."""
-        batch: list[int] = []
-        for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
-            longest = max(lengths[batch[0] if batch else place] + 1, MIN_LENGTH)
-            tokens = (len(batch) + 1) * self.width * longest * (self.config.n_best if self.diverse else 1)
-            if batch and tokens > self.config.batch_tokens:
-                yield batch
-                batch = []
-            batch.append(place)
-        if batch:
+def _check_steps(engine: Engine) -> None:
+    if isinstance(engine, BatchEngine):
+        raise ConfigError(
+            f"decode.engine={engine.name!r} doesn't expose the steps of its search",
+            fix="set decode.engine='torch'",
+            name="decode.engine",
+            value=engine.name,
+        )
+
+
+def _check_length(most: int | None, what: str, length: int, fix: str) -> None:
+    if most is not None and length >= most:
+        raise DataError(
+            f"{what} has {length:,} tokens, too many for model.max_len={most}, end token included",
+            expected=f"at most {most - 1:,} tokens",
+            fix=fix,
+            name=what,
+            value=length,
+        )
+
+
+def _batches(lengths: list[int], most: int) -> Iterator[list[int]]:
+    """Yield the indices of each batch, longest first, so that too little memory shows in the first batch.
+
+    `most` is the number of tokens in a batch, counting each source as the longest one.
+    """
+    batch: list[int] = []
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        longest = max(lengths[batch[0] if batch else place] + 1, MIN_LENGTH)
+        if batch and (len(batch) + 1) * longest > most:
             yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def _first_tokens(search: Search, count: int, length: int) -> list[list[int]]:
+    """Return the most likely tokens after the prefix of each of `count` sources, one for each beam, except EOS.
+
+    All prefixes have the same length.
+    """
+    found: list[list[int]] = [[] for _ in range(count)]
+    steps = [search.step() for _ in range(length + 1) if search.live]
+    for step in steps[length:]:
+        fits = ~search.rules.ends(step.tokens) & (step.totals > -np.inf)
+        for place, tokens, allowed in zip(step.sentences.tolist(), step.tokens, fits):
+            found[place] = tokens[allowed][: search.rules.beam].tolist()
+    return found
+
+
+def _distinct(answers: list[Hypothesis], detokenize: Callable[[Sequence[int]], str] | None) -> list[Hypothesis]:
+    """Drop answers whose text has occurred before."""
+    if detokenize is None:
+        return answers
+    by_text: dict[str, Hypothesis] = {}
+    for answer in answers:
+        by_text.setdefault(detokenize(answer.ids), answer)
+    return list(by_text.values())
