@@ -21,10 +21,11 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 import clearhead
+from clearhead.exchange.page.page_file import SCRIPTS
 from clearhead.exchange.targets import export
 from clearhead.inspection.page.document import joined_scripts
 
-LAB = f"{joined_scripts('embedded/answer')}\nglobalThis.Session = embedded_session_js.Session;"
+LAB = f"{joined_scripts('embedded/answer', SCRIPTS)}\nglobalThis.Session = embedded_session_js.Session;"
 ANSWERS = """async ([about, weights, beam, texts, shown]) => {
   about.decode.beam = beam;
   const session = new Session(about, weights), found = [];

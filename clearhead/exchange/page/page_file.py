@@ -1,11 +1,14 @@
 """Write a model as one HTML file that answers in the browser: the page of `explain --html`, with the model inside.
 
-The scripts in `inspection/page/static/embedded/` run the model. They take everything that they know about it from here:
+The scripts in `static/embedded/` run the model. They take everything that they know about it from here:
 settings, tokenizers, the parts to show, and the place of each tensor among the weights.
 """
 
 import json
 import math
+from base64 import b64encode
+from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ from ...errors import ModelError
 from ...folder.atomic import write_file
 from ...folder.checkpoint import FILM
 from ...folder.model_folder import identity
-from ...inspection.page.document import embedded_document
+from ...inspection.page.document import STATIC, document
 from ...inspection.page.film_data import film_data
 from ...inspection.page.page_data import FORMAT_VERSION, model_facts
 from ...inspection.page.part_data import part_facts
@@ -35,6 +38,7 @@ from ..resolved import resolved
 from .page_tokenizer import page_tokenizer
 from .supported import check_settings, check_task
 
+SCRIPTS = (files(__package__) / "static", *STATIC)
 _USUAL = 12  # tokens of a text that makes a good example
 LARGEST = 100_000_000  # bytes of a file that a browser opens without trouble
 _GRADIENTS = {"what": "integrated gradients", "why": "a model in a page can't compute gradients"}
@@ -78,6 +82,17 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
             value=precision,
         )
     write_file(out, embedded_document(about, weights).encode())
+
+
+def embedded_document(about: Mapping[str, Any], weights: bytes) -> str:
+    """Return the HTML of a page that holds a model and answers by itself.
+
+    Args:
+        about: all that its scripts know about the model, except for the weights.
+        weights: the numbers of the model, one tensor after the other.
+    """
+    names = " · ".join(it["name"] for it in about["models"])
+    return document("embedded", about, names, blocks={"weights": b64encode(weights).decode()}, folders=SCRIPTS)
 
 
 def _about(loaded: LoadedModel, command: str) -> dict[str, Any]:

@@ -12,10 +12,12 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from string import Template
 from types import MappingProxyType
 from typing import Any
 
+STATIC = (files(__package__) / "static",)
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "(\.[a-z_./]+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:const|class|function|async function) (\w+))", re.MULTILINE)
 _UNSAFE = {ord(it): f"\\u{ord(it):04x}" for it in "<>&\u2028\u2029"}  # markup, or line ends in old JavaScript
@@ -23,7 +25,7 @@ _UNSAFE = {ord(it): f"\\u{ord(it):04x}" for it in "<>&\u2028\u2029"}  # markup, 
 
 def page_document(data: Mapping[str, Any]) -> str:
     """Return the HTML of a page that shows `data`, what `page_data` returns."""
-    return _document("file", data, str(data["source"]))
+    return document("file", data, str(data["source"]))
 
 
 def served_document(models: Sequence[Mapping[str, str]]) -> str:
@@ -32,20 +34,9 @@ def served_document(models: Sequence[Mapping[str, str]]) -> str:
     Args:
         models: the `name` and `task` of each, and what it `reads`: "text", "image" or "audio".
     """
-    return _document(
-        "served", {"models": list(models)}, " · ".join(it["name"] for it in models), "connect-src 'self'; "
+    return document(
+        "served", {"models": list(models)}, " · ".join(it["name"] for it in models), allowed="connect-src 'self'; "
     )
-
-
-def embedded_document(about: Mapping[str, Any], weights: bytes) -> str:
-    """Return the HTML of a page that holds a model and answers by itself.
-
-    Args:
-        about: all but the weights; see `exchange/page`.
-        weights: the numbers of the model, one tensor after the other.
-    """
-    names = " · ".join(it["name"] for it in about["models"])
-    return _document("embedded", about, names, blocks={"weights": base64.b64encode(weights).decode()})
 
 
 def framed(document: str) -> str:
@@ -54,10 +45,26 @@ def framed(document: str) -> str:
     return f'<iframe {about} style="width:100%;height:820px;border:0" srcdoc="{html.escape(document)}"></iframe>'
 
 
-def _document(
-    entry: str, data: Mapping[str, Any], about: str, allowed: str = "", blocks: Mapping[str, str] = MappingProxyType({})
+def document(
+    entry: str,
+    data: Mapping[str, Any],
+    about: str,
+    *,
+    allowed: str = "",
+    blocks: Mapping[str, str] = MappingProxyType({}),
+    folders: Sequence[Traversable] = STATIC,
 ) -> str:
-    style, script = _static("page.css"), joined_scripts(entry)
+    """Return the HTML of a page.
+
+    Args:
+        entry: the script that opens the page.
+        data: the page's data, as plain values.
+        about: the title.
+        allowed: what the page may ask for, as part of its content security policy.
+        blocks: more texts in the page, by the id of their element.
+        folders: where the scripts are, the first that has one first.
+    """
+    style, script = _static("page.css"), joined_scripts(entry, folders)
     content = json.dumps(_storable(data), ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_UNSAFE)
     policy = (
         f"default-src 'none'; {allowed}img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
@@ -69,12 +76,12 @@ def _document(
     return Template(_static("page.html")).substitute(parts)
 
 
-def joined_scripts(entry: str) -> str:
+def joined_scripts(entry: str, folders: Sequence[Traversable] = STATIC) -> str:
     """Return an entry script and all that it needs as one, each after those that it imports."""
     found: dict[str, str] = {}
 
     def add(name: str) -> None:
-        source, folder = _static(f"{name}.js"), posixpath.dirname(name)
+        source, folder = _static(f"{name}.js", folders), posixpath.dirname(name)
 
         def path(imported: str) -> str:
             return posixpath.normpath(posixpath.join(folder, imported))
@@ -95,8 +102,8 @@ def _variable(name: str) -> str:
     return f"{name.replace('/', '_')}_js"
 
 
-def _static(name: str) -> str:
-    return files(__package__).joinpath("static", name).read_text("utf-8")
+def _static(name: str, folders: Sequence[Traversable] = STATIC) -> str:
+    return next(path for it in folders if (path := it.joinpath(name)).is_file()).read_text("utf-8")
 
 
 def _hash(text: str) -> str:

@@ -10,7 +10,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from clearhead.inspection.page.document import embedded_document, joined_scripts, page_document, served_document
+from clearhead.exchange.page.page_file import SCRIPTS, embedded_document
+from clearhead.inspection.page.document import joined_scripts, page_document, served_document
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -97,12 +98,12 @@ def test_a_page_with_a_model_holds_its_weights_and_may_not_ask() -> None:
     found, policy = parsed(document), re.search(r'Content-Security-Policy" content="([^"]*)"', document)[1]
     assert ["script", "text/plain", "AP8="] in found.found and found.tags.count("b") == 0
     assert "connect-src" not in policy and "default-src 'none'" in policy
-    assert f"script-src '{digest(joined_scripts('embedded'))}'" in policy
+    assert f"script-src '{digest(joined_scripts('embedded', SCRIPTS))}'" in policy
 
 
 @pytest.mark.parametrize("entry", ["file", "embedded"])
 def test_the_scripts_of_a_file_ask_for_nothing(entry: str) -> None:
-    script = joined_scripts(entry)
+    script = joined_scripts(entry, SCRIPTS)
     addresses = set(re.findall(r"https?://[^\"'` ]+", script))
     assert addresses <= {"http://www.w3.org/2000/svg"}
     assert not re.search(
@@ -113,7 +114,7 @@ def test_the_scripts_of_a_file_ask_for_nothing(entry: str) -> None:
 
 def test_only_a_page_with_a_model_has_the_scripts_that_run_one() -> None:
     for entry, runs in (("file", False), ("served", False), ("embedded", True)):
-        assert ("class SelfAttention" in joined_scripts(entry)) == runs
+        assert ("class SelfAttention" in joined_scripts(entry, SCRIPTS)) == runs
 
 
 @pytest.mark.parametrize("entry", ["file", "served", "embedded"])
@@ -121,6 +122,6 @@ def test_the_joined_scripts_are_valid(tmp_path, entry) -> None:
     if shutil.which("node") is None:
         pytest.skip("needs node")
     path = tmp_path / "page.mjs"
-    path.write_text(joined_scripts(entry), encoding="utf-8")
+    path.write_text(joined_scripts(entry, SCRIPTS), encoding="utf-8")
     done = subprocess.run(["node", "--check", path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

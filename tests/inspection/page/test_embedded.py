@@ -14,6 +14,7 @@ from clearhead.apps.pages import page_values
 from clearhead.config import Config, DataConfig
 from clearhead.demo.phrasebook import split
 from clearhead.demo.phrasebook_demo import SETTINGS
+from clearhead.exchange.page.page_file import SCRIPTS
 from clearhead.exchange.page.page_tokenizer import page_tokenizer
 from clearhead.exchange.targets import export
 from clearhead.folder.model_folder import save_files
@@ -68,7 +69,7 @@ REFUSAL = """([about, weights, text]) =>
 @pytest.fixture
 def lab(tab: Any) -> Any:
     """A tab with the scripts that run a model."""
-    tab.add_script_tag(content=f"{joined_scripts('embedded/answer')}\n{LAB};", type="module")
+    tab.add_script_tag(content=f"{joined_scripts('embedded/answer', SCRIPTS)}\n{LAB};", type="module")
     tab.wait_for_function("globalThis.lab")
     return tab
 
