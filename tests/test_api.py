@@ -297,7 +297,7 @@ def test_a_pickled_app_answers_the_same_and_holds_no_weights(copy: Path, tmp_pat
     pickled = pickle.dumps(app)
     assert len(pickled) < (copy / "tokenizer.json").stat().st_size + 10_000
     again = pickle.loads(pickled)
-    assert again(TEXTS) == expected and again.weights_digest == app.weights_digest
+    assert again(TEXTS) == expected and again.loaded.weights_digest == app.loaded.weights_digest
     assert deepcopy(app)(TEXTS[0]) == expected[0]
     copy.rename(tmp_path / "moved")
     with pytest.raises(ModelError):
@@ -483,7 +483,7 @@ def test_an_evaluation_is_written_into_the_folder_which_still_verifies(copy: Pat
 
 def test_an_evaluation_records_the_search_as_it_was_and_the_weights_as_they_were(copy: Path, tmp_path: Path) -> None:
     app = load(copy, device="cpu")
-    before = app.weights_digest
+    before = app.loaded.weights_digest
     assert before == digest((copy / "model.safetensors").read_bytes())
     torch.manual_seed(1)
     save_files(copy, model_files(weights=build(app.config.model).state_dict()))
@@ -497,7 +497,7 @@ def test_an_evaluation_records_the_search_as_it_was_and_the_weights_as_they_were
 
 def test_a_folder_that_is_gone_is_no_matter_of_scoring_but_of_keeping_the_scores(copy: Path, tmp_path: Path) -> None:
     app = load(copy, device="cpu")
-    assert app.weights_digest
+    assert app.loaded.weights_digest
     copy.rename(tmp_path / "elsewhere")
     evaluation = app.evaluate(pairs(tmp_path, "I am\tJe suis"))
     assert evaluation.scores.sentences == 1

@@ -3,21 +3,16 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
 from ..config import Config, DecodeConfig
 from ..config.values import finite
-from ..decode.registry import choice_for
 from ..errors import ConfigError, DataError, TrainingError
 from ..loading.loaded import LoadedModel, check_stored_engine
-from ..readers.in_memory import as_paths
-from ..readers.skipped import UNREADABLE, Report, Skipped
 from ..tokenization.source_and_target import Tokenizers
 from .answers import Reading
-from .inputs import as_sources, as_text, as_texts, check_type, check_whole, nothing_readable
+from .inputs import as_sources, as_text, as_texts, check_type, check_whole, reading_data
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +21,6 @@ if TYPE_CHECKING:
     from ..inspection.ablation.ablation_report import Ablation
     from ..inspection.ablation.study import Watch
     from ..inspection.promises.check import Verification
-    from ..inspection.promises.subject import Subject
     from ..inspection.views.explanation import Explanation
     from ..tasks.base import Task
     from .evaluation import Evaluation
@@ -67,11 +61,6 @@ class App:
     def model(self) -> Any:
         """The torch module. The first access reads the weights."""
         return self.loaded.model
-
-    @property
-    def weights_digest(self) -> str:
-        """The SHA-256 of the weights file, as recorded in evaluations."""
-        return self.loaded.weights_digest
 
     def override(self, values: dict[str, Any]) -> Self:
         """Return an app that shares the weights but has different settings: `app.override({"decode.beam": 1})`."""
@@ -124,55 +113,25 @@ class App:
                 `read_pairs`.
             decode: search settings that override the model's.
         """
-        from .evaluation import Evaluation, seen_in_training
+        from .evaluation import evaluate
 
-        with self._read(data) as read:
-            held_out, search = self.task.hold_out(read), self.decode_config(**(ONE | decode))
-            seen = seen_in_training(self.task, self.config, read)
-        files = [str(path) for path in read.report.paths]
-        unread = tuple(it for it in held_out.too_long if it.reason == UNREADABLE)
-        if unread and not held_out.sources:
-            raise nothing_readable(files, self.task.units.sources, unread)
-        engine = self._engine(search)
-        judged = self.task.evaluate(self.loaded.handle, held_out, replace(search, engine=engine or search.engine))
-        counts = (len(held_out.too_long) - len(unread), held_out.cut)
-        answer, unread_rows = self.task.units.answer, self._report_of(unread, read.report.width)
-        return Evaluation(judged, files, search, self.weights_digest, *counts, answer, unread_rows, seen, engine)
-
-    def _engine(self, search: DecodeConfig) -> str | None:
-        """Return the name of the engine for a search, or None if the model doesn't decode."""
-        if not self.task.searches or self.config.model.topology == "encoder-only":
-            return None
-        return choice_for(self.loaded.handle, search).name
-
-    def _report_of(self, unread: Sequence[Skipped], width: int) -> str:
-        """Return rows on the images or recordings that couldn't be read, which aren't scored."""
-        report = Report((), item="file", width=width)
-        for it in unread:
-            report.skip(it.line, f"{self.task.units.sources} {it.reason}", it.text)
-        return "\n".join(report.skipped_rows())
+        with reading_data(self.task, self.config, data) as read:
+            return evaluate(self.loaded, read, self.decode_config(**(ONE | decode)))
 
     def reading(self, source: Any) -> Reading:
         """Return the problems with an input, such as unknown words. By default, none are looked for."""
         return Reading()
 
-    def subject(self, data: Any = None, *, seed: int = 0) -> "Subject":
-        """Return the model and the texts that `verify` checks: from `data`, the last evaluation, or random tokens."""
-        from .checks.promise_subjects import subject_of
-
-        check_whole("seed", seed, 0)
-        if data is not None:
-            check_type("data", data, self.task.form.holds)
-        return subject_of(self.loaded, self.decode_config(), data, seed)
-
     def verify(self, data: Any = None, *, seed: int = 0) -> "Verification":
         """Check the model's guarantees, such as causal masking. `data` can be anything that `evaluate` accepts."""
         from ..inspection.promises.verification import verify
+        from .checks.promise_subjects import subject_of
 
+        check_whole("seed", seed, 0)
         if data is None:
-            return verify(self.subject(seed=seed))
-        with self._read(data) as read:
-            return verify(self.subject(read, seed=seed))
+            return verify(subject_of(self.loaded, self.decode_config(), seed=seed))
+        with reading_data(self.task, self.config, data) as read:
+            return verify(subject_of(self.loaded, self.decode_config(), read, seed))
 
     def save_evaluation(self, evaluation: "Evaluation") -> Path:
         """Write `evaluation.json` into the model folder and return its path.
@@ -227,35 +186,8 @@ class App:
         from .checks.part_ablation import Request, ablate
 
         request = Request(parts, limit, score, keep)
-        with self._read(data) as read:
+        with reading_data(self.task, self.config, data) as read:
             return ablate(self.loaded, read, request, self.decode_config(**(ONE | decode)), watch)
-
-    @contextmanager
-    def _read(self, data: Any) -> Iterator[Any]:
-        """Yield the data that `_data` returns. Images and audio in memory are in files inside the `with` block."""
-        if "text" in self.task.modalities or isinstance(data, self.task.form.holds):
-            yield self._data(data)
-            return
-        from ..readers.media.media_in_memory import write_media
-
-        with TemporaryDirectory() as folder:
-            manifest = write_media(data, Path(folder))
-            read = self._data(data if manifest is None else manifest)
-            if manifest is not None:
-                read.report.paths = (f"{type(data).__name__} in memory",)
-            yield read
-
-    def _data(self, data: Any) -> Any:
-        """Read data in any form that `as_paths` accepts. Data from the task's own reader is returned unchanged."""
-        if isinstance(data, self.task.form.holds):
-            return data
-        try:
-            paths = as_paths(data)
-        except DataError as error:
-            raise DataError(error.what, expected=error.expected, name="data", value=data) from error
-        if not paths:
-            raise DataError("the data is empty", expected="at least one path or pair", name="data", value=data)
-        return self.task.form.read(paths, self.config.data)
 
     def decode_config(self, **changes: Any) -> DecodeConfig:
         """Return the model's search settings with some changes.
@@ -280,19 +212,8 @@ class App:
                     name=f"decode.{name}",
                     value=value,
                 )
-        self._check_lengths(search)
+        _check_lengths(self.config, search)
         return search
-
-    def _check_lengths(self, search: DecodeConfig) -> None:
-        """Raise ConfigError if a minimum length is beyond the model's positions."""
-        most, name = self.config.model.max_len, "min_len" if search.min_len else "min_ratio"
-        if self.config.model.topology == "encoder-decoder" and getattr(search, name) >= most:
-            raise ConfigError(
-                f"decode.{name}={getattr(search, name):,} is more than the model can generate",
-                expected=f"less than model.max_len={most:,}",
-                name=f"decode.{name}",
-                value=getattr(search, name),
-            )
 
     def _idle(self, name: str, search: DecodeConfig) -> str:
         """Explain why a setting has no effect on this search. Return "" if it has one."""
@@ -323,3 +244,15 @@ def _only(inputs: tuple[Any, ...]) -> Any:
             f"got {len(inputs)} inputs", expected="one text, or one list of texts", name="inputs", value=len(inputs)
         )
     return inputs[0]
+
+
+def _check_lengths(config: Config, search: DecodeConfig) -> None:
+    """Raise ConfigError if a minimum length is beyond the model's positions."""
+    most, name = config.model.max_len, "min_len" if search.min_len else "min_ratio"
+    if config.model.topology == "encoder-decoder" and getattr(search, name) >= most:
+        raise ConfigError(
+            f"decode.{name}={getattr(search, name):,} is more than the model can generate",
+            expected=f"less than model.max_len={most:,}",
+            name=f"decode.{name}",
+            value=getattr(search, name),
+        )

@@ -2,19 +2,23 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..config import Config, DecodeConfig
 from ..data.corpus import Corpus
+from ..decode.registry import choice_for
 from ..errors import DataError
+from ..loading.loaded import LoadedModel
 from ..readers.lines import one_line
 from ..readers.lines import shown as text_shown
 from ..readers.pairs import Pairs
+from ..readers.skipped import UNREADABLE, Report, Skipped
 from ..scoring import score_labels
 from ..tasks.base import EvaluationResult, Task
+from .inputs import nothing_readable
 
 _MOST = 100 << 20  # maximum bytes of training files to look for repeated texts in
 _WIDTH = 400  # maximum number of characters to show of a text in a report
@@ -133,6 +137,39 @@ class Evaluation:
             "cut": self.cut,
             "examples": [self._line(place) for place in range(min(examples, len(self.answers)))],
         }
+
+
+def evaluate(loaded: LoadedModel, read: Any, search: DecodeConfig) -> Evaluation:
+    """Answer the examples of data that `inputs.read_data` returned, and score the answers.
+
+    Raises:
+        DataError: none of its images or recordings can be read.
+    """
+    task = loaded.task
+    held_out, seen = task.hold_out(read), seen_in_training(task, loaded.config, read)
+    files = [str(path) for path in read.report.paths]
+    unread = tuple(it for it in held_out.too_long if it.reason == UNREADABLE)
+    if unread and not held_out.sources:
+        raise nothing_readable(files, task.units.sources, unread)
+    engine = None
+    if task.searches and loaded.config.model.topology != "encoder-only":
+        engine = choice_for(loaded.handle, search).name
+    judged = task.evaluate(loaded.handle, held_out, replace(search, engine=engine or search.engine))
+    counts, unread_rows = (
+        (len(held_out.too_long) - len(unread), held_out.cut),
+        _rows_of(task, unread, read.report.width),
+    )
+    return Evaluation(
+        judged, files, search, loaded.weights_digest, *counts, task.units.answer, unread_rows, seen, engine
+    )
+
+
+def _rows_of(task: Task, unread: Sequence[Skipped], width: int) -> str:
+    """Return rows on the images or recordings that couldn't be read, which aren't scored."""
+    report = Report((), item="file", width=width)
+    for it in unread:
+        report.skip(it.line, f"{task.units.sources} {it.reason}", it.text)
+    return "\n".join(report.skipped_rows())
 
 
 def seen_in_training(task: Task, config: Config, read: Any) -> str:

@@ -1,14 +1,19 @@
-"""Validation of the texts passed to an app."""
+"""Validation of the texts and data passed to an app."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
+from ..config import Config
 from ..errors import ConfigError, DataError
+from ..readers.in_memory import as_paths
 from ..readers.lines import shown
 from ..readers.skipped import Skipped
+from ..tasks.base import Task
 
 _WIDTH = 80  # maximum number of characters to show of an invalid value
 
@@ -132,3 +137,32 @@ def nothing_readable(files: Sequence[str], what: str, unread: Sequence[Skipped])
         name=name,
         value=len(unread),
     )
+
+
+@contextmanager
+def reading_data(task: Task, config: Config, data: Any) -> Iterator[Any]:
+    """Yield the data that `read_data` returns. Images and audio in memory are in files inside the `with` block."""
+    if "text" in task.modalities or isinstance(data, task.form.holds):
+        yield read_data(task, config, data)
+        return
+    from ..readers.media.media_in_memory import write_media
+
+    with TemporaryDirectory() as folder:
+        manifest = write_media(data, Path(folder))
+        read = read_data(task, config, data if manifest is None else manifest)
+        if manifest is not None:
+            read.report.paths = (f"{type(data).__name__} in memory",)
+        yield read
+
+
+def read_data(task: Task, config: Config, data: Any) -> Any:
+    """Read data in any form that `as_paths` accepts. Data from the task's own reader is returned unchanged."""
+    if isinstance(data, task.form.holds):
+        return data
+    try:
+        paths = as_paths(data)
+    except DataError as error:
+        raise DataError(error.what, expected=error.expected, name="data", value=data) from error
+    if not paths:
+        raise DataError("the data is empty", expected="at least one path or pair", name="data", value=data)
+    return task.form.read(paths, config.data)

@@ -16,7 +16,7 @@ from ..readers.pairs import Report
 from ..tasks.sequences.task import Sequences
 from .answers import Answer, BriefResult, Reading, Result, Scored
 from .app import ONE, App
-from .inputs import as_source, as_sources, as_text, as_token_ids, is_one_source
+from .inputs import as_source, as_sources, as_text, as_token_ids, is_one_source, read_data
 from .sequence_writer import SequenceWriter, read_sources, reading_of
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Translator(App):
         from ..scoring.score_labels import what_was_cut
 
         search = self.decode_config() if alpha is None else self.decode_config(alpha=alpha)
-        pairs = self._data(pairs)
+        pairs = read_data(self.task, self.config, pairs)
         found = self.task.reader(pairs)
         examples, report = self.task.examples((found.sources, found.targets)), deepcopy(pairs.report)
         for it in found.skipped:

@@ -10,6 +10,8 @@ import torch
 
 import clearhead
 from clearhead.apps.app import App
+from clearhead.apps.checks.promise_subjects import subject_of
+from clearhead.apps.inputs import read_data
 from clearhead.cli import main
 from clearhead.config import TASKS as OF_CONFIG
 from clearhead.config import Config
@@ -87,7 +89,8 @@ def test_a_task_of_its_own_kind_is_verified_by_its_topology(tmp_path: Path, monk
 
     for name in ("Sequences", "Generation", "Classification", "Answering"):
         monkeypatch.setattr(f"clearhead.apps.checks.promise_subjects.{name}", Other)
-    without, with_data = app.subject(), app.subject(app._data(data))
+    without = subject_of(app.loaded, app.decode_config())
+    with_data = subject_of(app.loaded, app.decode_config(), read_data(app.task, app.config, data))
     assert without.loss is None and with_data.loss is not None
     for subject in (without, with_data):
         assert subject.search is None and subject.engines and subject.inputs.source is not None

@@ -27,7 +27,7 @@ from .promise_texts import describe, known, longest, pad, pick, random_ids
 from .subject_parts import ANSWER_TOKENS, LOSS_TEXTS, PROMPTS, engines, loss_of, short_search, subject
 
 
-def subject_of(loaded: LoadedModel, decode: DecodeConfig, data: Any, seed: int) -> Subject:
+def subject_of(loaded: LoadedModel, decode: DecodeConfig, data: Any = None, seed: int = 0) -> Subject:
     """Return the subject that `verify` checks, for a loaded model.
 
     Args:

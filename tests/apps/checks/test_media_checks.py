@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from clearhead.api import load
 from clearhead.apps.app import App
+from clearhead.apps.checks.promise_subjects import subject_of
 from clearhead.config import Config
 from clearhead.config.front_geometry import PAD_SAMPLE
 from clearhead.errors import ConfigError
@@ -111,7 +112,7 @@ def test_a_healthy_model_keeps_the_promises_of_its_front_end(kind: str, app: App
 
 
 def test_the_inputs_have_the_shape_and_the_padding_of_the_front_end(kind: str, app: App) -> None:
-    inputs = app.subject().inputs
+    inputs = subject_of(app.loaded, app.decode_config()).inputs
     assert inputs.source is not None
     if kind == "see":
         assert inputs.source.shape == (6, 3, 6, 6) and inputs.row(2).source.shape == (1, 3, 6, 6)
@@ -140,7 +141,7 @@ def test_a_broken_front_end_is_found(kind: str, app: App, monkeypatch: pytest.Mo
 
         monkeypatch.setattr(Frames, "normalised", over_padding)
         broken = {"front end = formula", "batched = single", "padded = unpadded"}
-    found = verify(replace(app.subject(), loss=None, engines={}, search=None))
+    found = verify(replace(subject_of(app.loaded, app.decode_config()), loss=None, engines={}, search=None))
     assert broken <= {check.name for check in found.checks if check.status == "failed"}
 
 
@@ -149,7 +150,7 @@ def test_a_random_front_end_is_found(app: App, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(
         type(app.model.encoder.embedding), "forward", lambda self, inputs: nn.functional.dropout(forward(self, inputs))
     )
-    found = verify(replace(app.subject(), loss=None, engines={}, search=None))
+    found = verify(replace(subject_of(app.loaded, app.decode_config()), loss=None, engines={}, search=None))
     assert "again = before" in {check.name for check in found.checks if check.status == "failed"}
 
 
@@ -163,7 +164,7 @@ def test_a_custom_task_with_another_front_end_needs_a_built_in_base(app: App, mo
     for name in ("MediaClassification", "Transcription"):
         monkeypatch.setattr(f"clearhead.apps.checks.media_subjects.{name}", Config)
     with pytest.raises(ConfigError) as caught:
-        app.subject()
+        subject_of(app.loaded, app.decode_config())
     assert (caught.value.name, caught.value.value) == ("model.front", app.config.model.front)
 
 

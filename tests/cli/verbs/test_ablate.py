@@ -51,7 +51,9 @@ def test_json_is_what_python_gives(run: Run, folder: Path, pairs: Path) -> None:
     values = json.loads(done.out)
     app = clearhead.load(folder, device="cpu")
     assert values == json.loads(json.dumps(app.ablate(clearhead.read_pairs([pairs]), beam=1, keep=False).to_dict()))
-    assert values["score"] == "bleu" and values["task"] == "translate" and values["weights"] == app.weights_digest
+    assert (
+        values["score"] == "bleu" and values["task"] == "translate" and values["weights"] == app.loaded.weights_digest
+    )
     assert [part["name"] for part in values["parts"]] == NAMES and values["decode"]["beam"] == 1
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import clearhead
+from clearhead.apps.checks.promise_subjects import subject_of
 from clearhead.config import Config
 from clearhead.decode.rules import Rules
 from clearhead.folder.model_folder import model_files, save_files
@@ -95,15 +96,18 @@ def test_texts_are_those_of_data_of_the_last_evaluation_or_random_and_it_is_said
 ) -> None:
     folder = shutil.copytree(model_folder, tmp_path / "model")
     app = clearhead.load(folder)
-    assert app.subject().texts == "6 texts of random tokens (no data given, and none in the folder)"
+    assert (
+        subject_of(app.loaded, app.decode_config()).texts
+        == "6 texts of random tokens (no data given, and none in the folder)"
+    )
     data = tmp_path / "pairs.tsv"
     data.write_text("".join(f"{source}\t{target}\n" for source, target in zip(ENGLISH, FRENCH)), encoding="utf-8")
     pairs = clearhead.read_pairs([data])
-    assert app.subject(pairs).texts == f"5 texts of {data}, at most 24 tokens each"
+    assert subject_of(app.loaded, app.decode_config(), pairs).texts == f"5 texts of {data}, at most 24 tokens each"
     app.save_evaluation(app.evaluate(pairs))
-    assert app.subject().texts == "5 texts of its evaluation.json, at most 24 tokens each"
+    assert subject_of(app.loaded, app.decode_config()).texts == "5 texts of its evaluation.json, at most 24 tokens each"
     (folder / "evaluation.json").write_text('{"examples": [1]}', encoding="utf-8")
-    assert app.subject().texts.startswith("6 texts of random tokens")
+    assert subject_of(app.loaded, app.decode_config()).texts.startswith("6 texts of random tokens")
 
 
 def test_a_broken_promise_is_exit_code_1_after_the_whole_page(
