@@ -245,7 +245,7 @@ def _device(asked: object) -> str:
         raise ConfigError(f"device={asked!r} isn't a device", expected="auto, cpu or cuda", name="device", value=asked)
     if asked == "cpu" or (asked == "auto" and _has_no_accelerator()):
         return "cpu"
-    from .training.choices.recipe import choose_device
+    from .training.choices.hyperparameters import choose_device
 
     return choose_device(asked)
 

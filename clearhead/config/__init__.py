@@ -1,13 +1,13 @@
 """All settings and presets, and the origin of each value."""
 
-from .config import Config, chosen
+from .config import Config
 from .data_config import SEPARATORS, DataConfig
 from .decode_config import DecodeConfig
 from .model_config import ModelConfig
-from .model_settings import DROPOUT, SHAPE, SPECIAL
+from .model_settings import DROPOUT, SHAPE, SPECIAL, SpecialTokens
 from .presets import FAMILIES, PRESETS, TASKS, Family, preset, published
+from .recipe import Recipe, TrainRecipe
 from .sections import Setting, settings
-from .special_tokens import SpecialTokens
 from .train_config import NEWEST, TrainConfig
 
 __all__ = [
@@ -24,10 +24,11 @@ __all__ = [
     "DecodeConfig",
     "Family",
     "ModelConfig",
+    "Recipe",
     "Setting",
     "SpecialTokens",
     "TrainConfig",
-    "chosen",
+    "TrainRecipe",
     "preset",
     "published",
     "settings",

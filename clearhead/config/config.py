@@ -1,14 +1,15 @@
 """All settings of a run, addressed by dotted name (train.steps), with the source of each value.
 
-Settings that default to None are chosen before the first step, to suit the data and the machine. The choices are
-written to the model folder and reused when the run resumes.
+Settings that default to None or "auto" are open: `training.prepare` chooses them before the first step, to suit the
+data and the machine, which makes a `Recipe` of the configuration. It's written to the model folder and reused when the
+run resumes.
 """
 
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from ..errors import ConfigError
 from .custom_code import check_consent
@@ -22,8 +23,6 @@ from .renamed import carried_over, renamed
 from .sections import SECTIONS, default_sections, flatten, read_setting, settings
 from .train_config import TrainConfig
 from .values import is_text, read_toml, require, spell
-
-T = TypeVar("T")
 
 _EITHER_OR = (  # pairs of settings that exclude each other, and why
     ("train.steps", "train.epochs", "each follows from the other"),
@@ -235,12 +234,6 @@ class Config:
                     rows.append(row if origin == "user" else f"# {row}  # {origin_text}")
             tables.append("\n".join(rows) + "\n")
         return "\n".join(tables)
-
-
-def chosen(value: T | None) -> T:
-    """Return the value of a setting after asserting that it has been chosen (isn't None)."""
-    assert value is not None, "this setting hasn't been chosen yet"
-    return value
 
 
 def _of_preset(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -64,12 +64,7 @@ def make_front(config: ModelConfig) -> Front:
     if issubclass(kind, Embedding):
         _require_size(config, "src_vocab_size")
     for name in _SIZES.get(kind, ()):
-        if getattr(config, name) is None:
-            raise ConfigError(
-                f"model.{name} isn't set, and model.front={config.front!r} needs it",
-                fix="train on data, which decide it, or set it",
-                name=f"model.{name}",
-            )
+        config.size(name)
     return FRONT.make(config.front, _for_front(config))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..config import TrainConfig, chosen
+from ..config import TrainRecipe
 from ..config.values import read_duration
 
 AIM = 0.96  # share of the budget to use; between 0.9 and 1 is acceptable
@@ -83,9 +83,9 @@ class Deadline:
         return last if abs(possible - last) * each <= self._slack else max(possible, step)
 
 
-def shortfall(done: int, config: TrainConfig) -> str:
+def shortfall(done: int, config: TrainRecipe) -> str:
     """Return a warning if a run with a budget made fewer than half of its planned steps; "" otherwise."""
-    planned = chosen(config.steps)
+    planned = config.steps
     if not config.budget or 2 * done >= planned:
         return ""
     steps = "1 step" if done == 1 else f"{done:,} steps"

@@ -7,7 +7,6 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config import chosen
 from ..config.values import counted
 from ..data.forms import Divided
 from ..data.store import Store, StoreWriter, new_store
@@ -15,6 +14,7 @@ from ..errors import DataError
 from ..folder.atomic import writing
 from ..readers.skipped import UNREADABLE, Report, none_readable
 from ..tasks.base import Task
+from .choices.hyperparameters import usual_threads
 
 Say = Callable[[str], None]
 
@@ -103,7 +103,7 @@ def _write(writer: StoreWriter, corpus: Divided, task: Task) -> tuple[int, list[
     """
     read, kept, reason = corpus.source.report, 0, ""
     too_long, cut, unknown = (Report((), item=read.item, files=read.files, width=read.width) for _ in range(3))
-    for encoded in task.encoder.each(corpus.chunks(), len(corpus), chosen(task.config.train.threads)):
+    for encoded in task.encoder.each(corpus.chunks(), len(corpus), usual_threads(task.config.train)):
         writer.add(encoded.sources, encoded.targets)
         kept += len(encoded.sources)
         for it in encoded.skipped:

@@ -3,13 +3,13 @@
 import math
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..config import Config, chosen
+from ..config import Config, Recipe
 from ..config.values import counted, spell
 from ..data.corpus import Corpus
 from ..data.forms import Divided, Source
@@ -27,7 +27,17 @@ from ..tasks.classify.examples import UNSEEN
 from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers, train_tokenizers
 from ..tokenization.tokenizer import Tokenizer
-from .choices import budget, memory_limit, recipe, thread_trial
+from .choices import budget, memory_limit, thread_trial
+from .choices.hyperparameters import (
+    Choice,
+    choose_batch,
+    choose_device,
+    choose_machine,
+    choose_model,
+    choose_schedule,
+    usual_batch,
+    usual_threads,
+)
 from .deadline import Scoring
 from .example_store import Say, Shelf
 from .init_from import InitFrom
@@ -40,26 +50,22 @@ _UNSCORED = "the newest weights are kept, and their quality isn't measured"
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Everything that a run needs.
+class _Encoded:
+    """The data of a run as tokens.
 
     Args:
-        config: the settings, without open choices.
         task: the task, with its tokenizers.
         examples: the training examples.
         valid: the validation data, if there are any.
         test: the test data, if there are any.
         digest: the digest of the training examples.
-        start: the trained model to start from, if there is one.
     """
 
-    config: Config
     task: Task
     examples: Dataset
     valid: Scorable | None
     test: Scorable | None
     digest: str
-    start: InitFrom | None = None
 
     @property
     def constants(self) -> dict[str, str]:
@@ -74,8 +80,22 @@ class Prepared:
     def scoring(self) -> Scoring:
         """The number of sentences to score, for time estimates."""
         valid, test = (len(it.sources) if it else 0 for it in (self.valid, self.test))
-        test += valid if self.config.train.warm_start else 0  # the baseline without the warm start is scored too
-        return Scoring(valid, test, mean=bool(self.config.train.n_averaged))
+        train = self.task.config.train
+        test += valid if train.warm_start else 0  # the baseline without the warm start is scored too
+        return Scoring(valid, test, mean=bool(train.n_averaged))
+
+
+@dataclass(frozen=True)
+class Prepared(_Encoded):
+    """Everything that a run needs.
+
+    Args:
+        config: the recipe.
+        start: the trained model to start from, if there is one.
+    """
+
+    config: Recipe
+    start: InitFrom | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +119,11 @@ def prepare(
     end: float = math.inf,
     processes: int = 1,
 ) -> Prepared:
-    """Read the data, choose every setting that the user left open, and record both.
+    """Read the data, make a recipe of the settings, and record it.
+
+    Every setting that the user left open is chosen in this order, since the later choices depend on the earlier ones:
+    what a budget needs, the machine, the model for the size of the data, the vocabularies, the batch for the number of
+    tokens, the steps, the schedule and the threads.
 
     Args:
         folder: the folder of the run.
@@ -114,13 +138,13 @@ def prepare(
     task_type = task_type or task_of(config)
     config = _start_from(config, start, say) if start is not None else config
     config, first = budget.begin(config) if config.train.budget else (config, [])
-    config, machine = recipe.choose_machine(config)
-    torch.set_num_threads(chosen(config.train.threads))
+    config, machine = choose_machine(config)
+    torch.set_num_threads(usual_threads(config.train))
     with task_type.form.open(config.data.train, config.data) as source:
         digest = source.digest()  # before reading, to detect files that change meanwhile
         read = _read(task_type, source, config, say)
         size, spoken = task_type.form.extent(read.corpus)
-        config, model = recipe.choose_model(config, size, spoken)
+        config, model = choose_model(config, size, spoken)
         config = config.assign({"data.digest": digest, **task_type.from_data(read.corpus, config)}, "data")
         if start is not None and (about := start.about_labels(config)):
             say(about)
@@ -134,16 +158,19 @@ def prepare(
                 say(message)
         else:
             store = shelf.fill(read.corpus, task, task_type.form.to_notes(read.held_out), read.said)
-    prepared = _prepared(task, store, read.valid, read.test, say)
-    config, steps = _choose_steps(config, prepared, end, processes)
-    torch.set_num_threads(chosen(config.train.threads))
-    choices = (*first, *model, *vocabularies, *machine, *steps)
+    data = _encoded(task, store, read.valid, read.test, say)
+    config, batch = choose_batch(config, data.examples.tokens, task.units.tokens)
+    config, steps = _choose_steps(config, data, end, processes)
+    recipe = Recipe.of(config)
+    recipe, threads = (recipe, []) if config.train.budget else thread_trial.choose_threads(recipe, task, data.examples)
+    torch.set_num_threads(recipe.train.threads)
+    choices = (*first, *model, *vocabularies, *machine, *batch, *steps, *threads)
     notes = [str(choice) for choice in {choice.name: choice for choice in choices}.values()]  # a later choice counts
     for note in notes:
         say(note)
-    card = model_card(config, task_type, count=len(prepared.examples), notes=notes)
-    folder.begin(_first_files(config, tokenizers, card))
-    return replace(prepared, config=config, task=task_type(tokenizers, config), start=start)
+    card = model_card(recipe, task_type, count=len(data.examples), notes=notes)
+    folder.begin(_first_files(recipe, tokenizers, card))
+    return Prepared(**vars(data) | {"task": task_type(tokenizers, recipe)}, config=recipe, start=start)
 
 
 def _start_from(config: Config, start: InitFrom, say: Say) -> Config:
@@ -154,20 +181,18 @@ def _start_from(config: Config, start: InitFrom, say: Say) -> Config:
     return config
 
 
-def _choose_steps(config: Config, prepared: Prepared, end: float, processes: int) -> tuple[Config, list[recipe.Choice]]:
-    """Choose the batch size, then steps, schedule and threads."""
-    task, examples = prepared.task, prepared.examples
-    config, choices = recipe.choose_batch(config, examples.tokens, task.units.tokens)
+def _choose_steps(config: Config, data: _Encoded, end: float, processes: int) -> tuple[Config, list[Choice]]:
+    """Choose the steps and how they save memory, then the schedule."""
+    task, examples, choices = data.task, data.examples, list[Choice]()
     if config.train.budget:
-        config, planned = budget.plan(config, task, examples, lambda: end - time.monotonic(), prepared.scoring)
-        choices = [*choices, *planned]
+        config, choices = budget.plan(config, task, examples, lambda: end - time.monotonic(), data.scoring)
     if config.train.memory:
         config, divided = memory_limit.fit(config, task, examples, processes)
         choices = [*choices, *divided]
-    batches = examples.batches(chosen(config.data.batch_tokens), max_rows=config.data.batch_sentences)
-    config, schedule = recipe.choose_schedule(config, len(batches.epoch(0)))
-    config, threads = (config, []) if config.train.budget else thread_trial.choose_threads(config, task, examples)
-    return config, [*choices, *schedule, *threads]
+    tokens = usual_batch(config, examples.tokens)
+    batches = examples.batches(tokens, max_rows=config.data.batch_sentences)
+    config, schedule = choose_schedule(config, len(batches.epoch(0)))
+    return config, [*choices, *schedule]
 
 
 def _first_files(config: Config, tokenizers: Tokenizers, card: str) -> dict[str, bytes]:
@@ -205,28 +230,30 @@ def prepare_again(
     If the tokenized training data still exists, the training files are read only to compute their digest.
     """
     out = folder.path
-    config = read_config(out, allow_custom_code=allow_custom_code)
-    refuse_contradictions(out, config, asked)
+    recipe = Recipe.of(read_config(out, allow_custom_code=allow_custom_code))
+    refuse_contradictions(out, recipe, asked)
     places = {name: asked.value(name) for name in PLACES}
-    config = config.assign({name: place for name, place in places.items() if place}, "user")
-    config = config.assign({name: asked.value(name) for name in _DIVISIONS if asked.is_users(name)}, "user")
-    _check_files(config)
-    recipe.choose_device(chosen(config.train.device))  # the device may have disappeared
-    torch.set_num_threads(chosen(config.train.threads))
-    tokenizers = Tokenizers.for_model(read_tokenizer(out), config.model, origin=str(out / TOKENIZER))
-    task_type = task_type or task_of(config)
-    task = task_type(tokenizers, config)
-    with task_type.form.open(config.data.train, config.data) as source:
+    recipe = recipe.assign({name: place for name, place in places.items() if place}, "user")
+    recipe = recipe.assign({name: asked.value(name) for name in _DIVISIONS if asked.is_users(name)}, "user")
+    _check_files(recipe)
+    choose_device(recipe.train.device)  # the device may have disappeared
+    torch.set_num_threads(recipe.train.threads)
+    tokenizers = Tokenizers.for_model(read_tokenizer(out), recipe.model, origin=str(out / TOKENIZER))
+    task_type = task_type or task_of(recipe)
+    task = task_type(tokenizers, recipe)
+    with task_type.form.open(recipe.data.train, recipe.data) as source:
         shelf = Shelf.of(source.digest(), task, folder.tokens, say)
         if store := shelf.find():
             for message in store.notes["said"]:
                 say(message)
             held_out = task_type.form.from_notes(store.notes["held out"], source.report)
-            valid = _file(task_type, config.data.valid, config, say) or held_out
-            return _prepared(task, store, valid or None, _file(task_type, config.data.test, config, say), say)
-        read = _read(task_type, source, config, say)
-        store = shelf.fill(read.corpus, task, task_type.form.to_notes(read.held_out), read.said)
-    return _prepared(task, store, read.valid, read.test, say)
+            valid = _file(task_type, recipe.data.valid, recipe, say) or held_out or None
+            test = _file(task_type, recipe.data.test, recipe, say)
+        else:
+            read = _read(task_type, source, recipe, say)
+            store = shelf.fill(read.corpus, task, task_type.form.to_notes(read.held_out), read.said)
+            valid, test = read.valid, read.test
+    return Prepared(**vars(_encoded(task, store, valid, test, say)), config=recipe)
 
 
 def _check_files(config: Config) -> None:
@@ -316,24 +343,24 @@ def _train_tokenizers(corpus: Divided, config: Config, say: Say) -> Tokenizers:
     return tokenizers
 
 
-def _with_vocabularies(config: Config, tokenizers: Tokenizers) -> tuple[Config, list[recipe.Choice]]:
+def _with_vocabularies(config: Config, tokenizers: Tokenizers) -> tuple[Config, list[Choice]]:
     """Return the settings with both vocabulary sizes. Two learned vocabularies can't share an embedding."""
     sizes = {"src": tokenizers.source.vocab_size, "tgt": tokenizers.target.vocab_size}
     values: dict[str, Any] = {f"model.{side}_vocab_size": size for side, size in sizes.items()}
     if config.model.tie != "all" or tokenizers.joint or config.train.init_from:
         return config.assign(values, "data"), []
     why = "source and target have separate vocabularies"
-    return config.assign(values | {"model.tie": "target"}, "data"), [recipe.Choice("model.tie", "target", why)]
+    return config.assign(values | {"model.tie": "target"}, "data"), [Choice("model.tie", "target", why)]
 
 
-def _prepared(task: Task, store: Store, valid: Any | None, test: Any | None, say: Say) -> Prepared:
+def _encoded(task: Task, store: Store, valid: Any | None, test: Any | None, say: Say) -> _Encoded:
     held_out = _valid(task, valid, say) if valid is not None else None
     tested = task.hold_out(test) if test is not None else None
     if tested is not None:
         _report_too_long(task, tested, test, "are tested without a loss", say)
         if not len(tested.sources) and tested.too_long:
             raise _all_unusable(task, len(tested.too_long), tested.too_long, "test")
-    return Prepared(task.config, task, task.examples(store.sides), held_out, tested, store.digest)
+    return _Encoded(task, task.examples(store.sides), held_out, tested, store.digest)
 
 
 def _valid(task: Task, valid: Any, say: Say) -> Scorable | None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..config import Config, DecodeConfig, chosen
+from ..config import Config, DecodeConfig
 from ..config.custom_code import custom_parts
 from ..data.batches import Batches, Plan
 from ..decode.registry import IN_MEMORY
@@ -128,7 +128,7 @@ def _open_run(
     on_step, on_eval = ([it] if it else [] for it in (options.on_step, options.on_eval))
     with ExitStack() as opened:
         if not options.processes.leads:
-            progress = Progress(chosen(config.train.steps), say=options.say)
+            progress = Progress(config.train.steps, say=options.say)
             yield Run(folder, Unlogged(), progress, stop, processes=options.processes)
             return
         if config.train.tensorboard:
@@ -141,7 +141,7 @@ def _open_run(
         log = opened.enter_context(MetricsLog(folder.path / METRICS, after=after))
         unit = prepared.task.units.tokens.split()[-1]  # target tokens are counted with the source tokens
         say = None if options.shows_progress else options.say
-        progress = opened.enter_context(Progress(chosen(config.train.steps), unit=unit, say=say))
+        progress = opened.enter_context(Progress(config.train.steps, unit=unit, say=say))
         yield Run(folder, log, progress, stop, tuple(on_step), tuple(on_eval), options.processes)
 
 
@@ -177,7 +177,7 @@ def _batches(prepared: Prepared) -> Plan:
     """Return the batches of each epoch. Tokens can differ between epochs, for example with subword dropout."""
     config, examples = prepared.config, prepared.examples
     data = config.data
-    batches = examples.batches(chosen(data.batch_tokens), config.train.seed, data.batch_sentences)
+    batches = examples.batches(data.batch_tokens, config.train.seed, data.batch_sentences)
     if not isinstance(examples, Examples) or (make := prepared.task.each_epoch(examples)) is None:
         return batches
     assert isinstance(batches, Batches)
@@ -230,7 +230,7 @@ def _write_card(
     else:
         card = model_card(prepared.config, type(prepared.task), count=len(prepared.examples))
     card = with_scores(card, {name: it.scores.to_dict() for name, it in judged.items()})
-    card = with_steps(card, chosen(prepared.config.train.steps), state.step)
+    card = with_steps(card, prepared.config.train.steps, state.step)
     if stage.section is not None:
         card = with_section(card, *stage.section(prepared, judged.get("validation")))
     folder.write_files(model_files(card=card))

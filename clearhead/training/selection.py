@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..config import NEWEST, TrainConfig, chosen
+from ..config import NEWEST, TrainRecipe
 from ..folder.model_folder import load_weights
 from .averaging import mean_weights
 from .state import Run, State
@@ -21,7 +21,7 @@ class Selection:
     If nothing is held out, or `train.best` is "newest", the newest weights are kept.
     """
 
-    def __init__(self, run: Run, model: nn.Module, config: TrainConfig, evaluate: Evaluate | None = None) -> None:
+    def __init__(self, run: Run, model: nn.Module, config: TrainRecipe, evaluate: Evaluate | None = None) -> None:
         """`evaluate` returns the scores of the current weights (None if nothing is held out)."""
         self.run, self.model, self.config = run, model, config
         self._evaluate = evaluate
@@ -44,7 +44,7 @@ class Selection:
         """Average the newest `train.average` checkpoints (section 6.1), and keep the mean if it scores best."""
         if not self.config.n_averaged:
             return
-        every = chosen(self.config.save_every)  # skip checkpoints that exist only because a signal stopped the run
+        every = self.config.save_every  # skip checkpoints that exist only because a signal stopped the run
         regular = (it for it in self.run.folder.checkpoints() if it.step % every == 0 or it.step == state.step)
         newest = itertools.islice(regular, self.config.n_averaged)
         weights, count = mean_weights(it.tensors["model"] for it in newest)
@@ -65,7 +65,7 @@ class Selection:
         patience = self.config.patience
         if not patience or state.best is None or state.evaluated != state.step:
             return False
-        if state.step - state.improved_step < patience * chosen(self.config.eval_every):
+        if state.step - state.improved_step < patience * self.config.eval_every:
             return False
         self.run.progress.message(
             f"training stops early: no better {self.config.best} since step {state.improved_step:,} "

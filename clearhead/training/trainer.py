@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from ..config import TrainConfig, chosen
+from ..config import TrainRecipe
 from ..data.batches import Plan
 from ..errors import ModelError, TrainingError, is_out_of_memory
 from ..folder.checkpoint import Checkpoint
@@ -67,14 +67,14 @@ class Trainer:
         run: Run,
         model: nn.Module,
         objective: Objective,
-        config: TrainConfig,
+        config: TrainRecipe,
         deadline: Deadline | None = None,
     ) -> None:
-        """`config` can't have open choices (None). A `deadline` ends the run on time, not at `config.steps`."""
+        """A `deadline` ends the run on time, not at `config.steps`."""
         self.run, self.model, self.objective, self.config = run, model, objective, config
         self.deadline = deadline
-        steps = chosen(config.steps)
-        schedule = Schedule(chosen(config.schedule), chosen(config.lr), chosen(config.warmup), steps, config.lr_end)
+        steps = config.steps
+        schedule = Schedule(config.schedule, config.lr, config.warmup, steps, config.lr_end)
         self.schedule = StretchedSchedule(schedule, steps)
         self.update = Update(model, objective.loss, config, run.processes)
         self.average = MovingAverage(self.update.model, config.ema) if config.ema else None
@@ -108,7 +108,7 @@ class Trainer:
                 ended = state.step >= self.last_step or self.selection.patience_is_over(state)
                 if ended:
                     self._log_loss()
-                if stopping or ended or state.step % chosen(self.config.save_every) == 0:
+                if stopping or ended or state.step % self.config.save_every == 0:
                     self._save()
                 if stopping:
                     stop.raise_stopped(state.step)
@@ -220,7 +220,7 @@ class Trainer:
             return
         step, last = self.state.step, self.last_step
         if self.deadline is not None:
-            last = self.deadline.last_step(step, last, chosen(self.config.eval_every))
+            last = self.deadline.last_step(step, last, self.config.eval_every)
         (last, *_) = self.run.processes.gather(last)
         if last != self.last_step:
             self.schedule = self.schedule.ending_at(last, after=step)
@@ -248,7 +248,7 @@ class Trainer:
 
     def _evaluate_if_due(self) -> None:
         state = self.state
-        due = state.step % chosen(self.config.eval_every) == 0 or state.step == self.last_step
+        due = state.step % self.config.eval_every == 0 or state.step == self.last_step
         if not due or state.step in (0, state.evaluated):
             return
         begun = time.monotonic()
@@ -261,7 +261,7 @@ class Trainer:
 
     def _save(self) -> None:
         """Save a checkpoint if this step has none yet, and delete those that are no longer needed."""
-        every = chosen(self.config.save_every)
+        every = self.config.save_every
         if self.state.step != self._saved_step:
             self._save_checkpoint()
         # A checkpoint saved because of a signal is deleted as soon as there's a newer one.

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead import ConfigError
-from clearhead.config import FAMILIES, PRESETS, Config, chosen, preset, settings
+from clearhead.config import FAMILIES, PRESETS, Config, preset, settings
 
 SETTINGS = settings()
 
@@ -317,12 +317,6 @@ def test_override_takes_a_dictionary() -> None:
 def test_settings_cannot_be_changed_in_place() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Config().train.steps = 3  # type: ignore[misc]
-
-
-def test_an_open_choice_is_a_bug_where_it_should_have_been_made() -> None:
-    assert chosen(3) == 3
-    with pytest.raises(AssertionError, match="hasn't been chosen yet"):
-        chosen(None)
 
 
 def test_a_task_brings_its_stacks_so_that_what_belongs_to_them_can_be_said_beside_it() -> None:

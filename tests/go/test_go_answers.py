@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import clearhead
+from clearhead.config.renamed import carried_over
 from clearhead.folder.model_folder import load_model_folder, model_files, save_files
 
 from .conftest import ENGLISH, Answer, make_folder
@@ -44,7 +45,8 @@ def pairwise(parts: dict[str, list[Any]]) -> list[dict[str, Any]]:
 MORE_PARTS: dict[str, list[Any]] = {
     "model.d_head": [None, 6],
     "model.positions": ["rotary"],
-    "model.rotary": ["10000", "10000:linear:4", "500:llama3:8:1:4:20", "500:yarn:4:10:40", "500", "10000.5"],
+    "model.rotary_scaling": ["none", "linear:4", "llama3:8:1:4:20", "yarn:4:10:40"],
+    "model.rotary_base": [10_000.0, 500.0],
     "model.attention_scale": [None, 0.7],
     "model.window": [None, 5],
     "model.final_norm": [None, True],
@@ -56,6 +58,14 @@ MORE_PARTS: dict[str, list[Any]] = {
     "model.projection_bias": [None, True, False],
     "model.logit_scale": [1.0, 0.6],
 }
+
+
+def more_rows() -> list[dict[str, Any]]:
+    """Combinations of MORE_PARTS, with both parts of model.rotary in one."""
+    sections = [
+        {"model": {name.removeprefix("model."): it for name, it in row.items()}} for row in pairwise(MORE_PARTS)
+    ]
+    return [{f"model.{name}": it for name, it in carried_over(each)["model"].items()} for each in sections]
 
 
 def assert_equal(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
@@ -77,7 +87,7 @@ def numbered(combination: dict[str, Any]) -> str:
     return "-".join(str(value) for value in combination.values())
 
 
-@pytest.mark.parametrize("values", [*pairwise(PARTS), *pairwise(MORE_PARTS)], ids=numbered)
+@pytest.mark.parametrize("values", [*pairwise(PARTS), *more_rows()], ids=numbered)
 def test_every_two_parts_together_answer_as_in_python(values: dict[str, Any], tmp_path: Path, answer: Answer) -> None:
     folder = make_folder(tmp_path, values)
     app = clearhead.load(folder)
@@ -89,7 +99,7 @@ def test_every_two_parts_together_answer_as_in_python(values: dict[str, Any], tm
 
 
 LANGUAGE_MODELS = pairwise({name: PARTS[name] for name in PARTS if name not in ("model.copy", "model.tie")})
-LANGUAGE_MODELS += pairwise(MORE_PARTS)
+LANGUAGE_MODELS += more_rows()
 
 
 @pytest.mark.parametrize("values", LANGUAGE_MODELS, ids=numbered)

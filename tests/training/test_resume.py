@@ -25,7 +25,7 @@ from clearhead.folder.checkpoint import RunFolder, read_checkpoint
 from clearhead.folder.contents import has_begun
 from clearhead.folder.manifest import replace_files
 from clearhead.tasks.translate.task import Translation
-from clearhead.training.choices import recipe
+from clearhead.training.choices import hyperparameters
 from clearhead.training.report.metrics import read_metrics
 from clearhead.training.report.progress import Progress
 from clearhead.training.signals import StoppedError
@@ -470,7 +470,7 @@ def test_a_file_of_all_settings_begins_and_resumes_a_run_as_its_options_do(
 
 
 def machine(patch: pytest.MonkeyPatch, *, cores: int, precision: str) -> None:
-    patch.setattr(recipe, "_precision", lambda _device, _threads: (precision, "the test says so"))
+    patch.setattr(hyperparameters, "_precision", lambda _device, _threads: (precision, "the test says so"))
     patch.setattr("os.sched_getaffinity", lambda _process: set(range(cores)), raising=False)
     patch.setattr("os.cpu_count", lambda: cores)
     patch.delenv("OMP_NUM_THREADS", raising=False)
@@ -482,7 +482,7 @@ def test_what_the_machine_decided_is_decided_once(toy, outcome, monkeypatch) -> 
     expected = outcome(train(config, toy.folder / "expected", say=quiet))
     run = stopped_run(toy, monkeypatch, 6, {"train.precision": "auto", "train.threads": None})
     machine(monkeypatch, cores=7, precision="fp32")
-    choices, _ = recipe.choose_machine(config)
+    choices, _ = hyperparameters.choose_machine(config)
     assert (choices.train.threads, choices.train.precision) == (7, "fp32")
     assert outcome(until_finished(config, run)) == expected
     stored = json.loads((run / "config.json").read_bytes())["train"]
@@ -521,7 +521,7 @@ def test_a_device_that_is_gone_is_rejected(toy, monkeypatch, stopped: Path) -> N
     def gone(asked: str) -> str:
         raise ConfigError("it's gone", name="train.device", value=asked)
 
-    monkeypatch.setattr(recipe, "choose_device", gone)
+    monkeypatch.setattr(hyperparameters, "choose_device", gone)
     with pytest.raises(ConfigError) as caught:
         until_finished(toy.config(), stopped)
     assert (caught.value.name, caught.value.value) == ("train.device", "cpu")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ...config import Config, ModelConfig, SpecialTokens, TrainConfig, chosen, preset
+from ...config import Config, ModelConfig, SpecialTokens, TrainConfig, preset
 from ...config.messages import say
 from ...model.transformer import build
 from ...tasks.examples import Examples
@@ -20,7 +20,7 @@ from ...tasks.translate.task import Translation
 from ...tokenization.ragged import Ragged
 from ...tokenization.source_and_target import Tokenizers
 from ...tokenization.tokenizer import Tokenizer
-from ...training.choices.recipe import has_bf16
+from ...training.choices.hyperparameters import has_bf16, usual_threads
 from ...training.choices.thread_trial import OtherPrograms, Steps
 from ...training.distributed.launch import call
 from ...training.distributed.processes import ALONE, EndedElsewhereError, Processes, joined
@@ -109,7 +109,7 @@ def measure(names: Sequence[str], machine: TrainConfig) -> Report:
     if has_bf16(torch.device(machine.device)):
         precisions.append("fp32" if machine.precision == "bf16" else "bf16")
     configs = [(name, _settings(name, it, machine.device)) for name in names for it in precisions]
-    counts = _arrangements(chosen(machine.threads), machine.device)
+    counts = _arrangements(usual_threads(machine), machine.device)
     others = OtherPrograms()
     machines = _limits(counts, machine.device)
     busy = others.cores()

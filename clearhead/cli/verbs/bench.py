@@ -48,7 +48,7 @@ def _run(options: Options) -> None:
 def _run_training(options: Options) -> None:
     from ...apps.bench.training import PRESETS, measure
     from ...config import Config
-    from ...training.choices.recipe import choose_machine
+    from ...training.choices.hyperparameters import choose_machine
 
     machine, _ = choose_machine(Config().override(given_settings(options)))
     report = measure(options.preset or PRESETS, machine.train)

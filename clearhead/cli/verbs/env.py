@@ -48,7 +48,7 @@ def _chosen() -> dict[str, Any]:
     import torch
 
     from ...config import Config
-    from ...training.choices.recipe import choose_machine
+    from ...training.choices.hyperparameters import choose_machine
 
     chosen = choose_machine(Config())[0].train
     cards = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from ...config import NEWEST, TASKS, Config, DecodeConfig, chosen
+from ...config import NEWEST, TASKS, Config, DecodeConfig
 from ...data.media_encoding import AudioLoader, ImageLoader, Loader, MediaEncoder
 from ...data.media_forms import IMAGES, RECORDINGS, MediaForm
 from ...decode.model_handle import ModelHandle
@@ -178,7 +178,7 @@ class ImageClassification(MediaClassification):
         """Reads one image."""
         model = self.config.model
         return ImageLoader(
-            chosen(model.image_size), chosen(model.image_channels), chosen(model.patch_size), model.pooling == "first"
+            model.size("image_size"), model.size("image_channels"), model.size("patch_size"), model.pooling == "first"
         )
 
 
@@ -222,4 +222,4 @@ class AudioClassification(MediaClassification):
     @property
     def loader(self) -> AudioLoader:
         """Reads one recording."""
-        return AudioLoader(chosen(self.config.model.sample_rate), self.longest[0])
+        return AudioLoader(self.config.model.size("sample_rate"), self.longest[0])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from ...config import DecodeConfig, chosen
+from ...config import DecodeConfig
 from ...data.encoding import PairEncoder
 from ...decode.model_handle import ModelHandle, as_handle, as_module
 from ...decode.registry import IN_MEMORY, open_engine
@@ -195,7 +195,7 @@ class Sequences(Task):
         The logits are float32 here, so a larger batch would need more memory than training does, and the process
         would keep it.
         """
-        return min(chosen(self.config.data.batch_tokens), _SCORED)
+        return min(self.config.data.batch_tokens or _SCORED, _SCORED)
 
     # --- answers
 

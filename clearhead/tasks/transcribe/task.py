@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from ...config import TASKS, Config, DecodeConfig, chosen
+from ...config import TASKS, Config, DecodeConfig
 from ...config.front_geometry import audio_positions, position_seconds
 from ...data.media_encoding import AudioLoader, MediaEncoder
 from ...data.media_forms import TRANSCRIPTS, MediaForm
@@ -84,7 +84,7 @@ class Transcription(Sequences):
     @property
     def loader(self) -> AudioLoader:
         """Reads one recording."""
-        return AudioLoader(chosen(self.config.model.sample_rate), self.longest[0])
+        return AudioLoader(self.config.model.size("sample_rate"), self.longest[0])
 
     @property
     def read_as(self) -> tuple[int, ...]:
@@ -122,7 +122,7 @@ class Transcription(Sequences):
 
     def size(self, source: Sequence[int]) -> int:
         """Return the positions of a recording in the encoder."""
-        return audio_positions(len(source), chosen(self.config.model.sample_rate))
+        return audio_positions(len(source), self.config.model.size("sample_rate"))
 
     def unknown_words(self, source: Any) -> tuple[str, ...]:
         """Return nothing: a recording has no words to look up."""
@@ -172,7 +172,7 @@ class Transcription(Sequences):
     @property
     def new_session(self) -> Callable[..., Session]:
         """The kind of session that decodes samples."""
-        return partial(AudioSession, sample_rate=chosen(self.config.model.sample_rate))
+        return partial(AudioSession, sample_rate=self.config.model.size("sample_rate"))
 
     def sources(self, texts: Sequence[Any]) -> tuple[list[Any], list[int]]:
         """Return the samples of some recordings, and how many positions of each were cut."""
@@ -195,7 +195,7 @@ class Transcription(Sequences):
         if not pieces:
             return ()
         [samples], _ = self.sources([recording])
-        target, device, rate = self.tokenizers.target, self.config.train.device, chosen(self.config.model.sample_rate)
+        target, device, rate = self.tokenizers.target, self.config.train.device, self.config.model.size("sample_rate")
         inputs = torch.tensor([[self.special.start, *map(target.token_id, pieces)]], device=device)
         with evaluation(model), torch.inference_mode(), record(model.decoder, limit=None) as trace:
             model(self.encoder_input(samples).to(device), inputs)

@@ -15,7 +15,7 @@ from ...model.fronts.tokens import Embedding
 from ...tasks.base import Dataset, Task
 from ..deadline import AIM, CLOSING, Scoring
 from . import memory_limit
-from .recipe import Choice, fast_rate, has_open_shape, short_warmup, with_preset
+from .hyperparameters import Choice, fast_rate, has_open_shape, short_warmup, with_preset
 from .thread_trial import SECONDS, Steps, candidates, time_steps
 
 _SHAPES = ("nano", "mini", "small", "base", "big")

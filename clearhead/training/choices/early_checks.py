@@ -8,7 +8,7 @@ from ...tasks.base import check_best, check_patience
 from ...tasks.detect import with_modality
 from ...tasks.registry import TASKS, task_named, task_of
 from ..compilation import check_compiler
-from .recipe import choose_device
+from .hyperparameters import choose_device
 
 
 class AnyFormat:

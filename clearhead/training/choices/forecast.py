@@ -7,7 +7,7 @@ import math
 
 from torch import nn
 
-from ...config import Config, ModelConfig, chosen
+from ...config import ModelConfig, Recipe
 from ...config.values import counted
 from ...tasks.base import Dataset, Units
 from ...tasks.denoise.masking import TOKENS_TO_FIND
@@ -19,11 +19,11 @@ _BYTES = {"bf16": (48, 3, 3), "fp32": (68, 7, 10)}
 _ROWS = 1024  # of logits at once, in evaluations; the loss needs fewer
 
 
-def forecast(config: Config, model: nn.Module, examples: Dataset, units: Units, *, done: int = 0) -> str:
+def forecast(config: Recipe, model: nn.Module, examples: Dataset, units: Units, *, done: int = 0) -> str:
     """Return one line with the parameters, examples, steps and memory of a run after `done` steps."""
     n_parameters = sum(p.numel() for p in model.parameters())
-    steps = chosen(config.train.steps)
-    batches = examples.batches(chosen(config.data.batch_tokens), max_rows=config.data.batch_sentences)
+    steps = config.train.steps
+    batches = examples.batches(config.data.batch_tokens, max_rows=config.data.batch_sentences)
     memory = _memory(config, n_parameters, math.ceil(max(batches.sizes()) / config.train.micro_batches))
     left = f", {steps - done:,} left" if done else ""
     length = counted(steps, "steps") + left
@@ -31,7 +31,7 @@ def forecast(config: Config, model: nn.Module, examples: Dataset, units: Units, 
     return f"{n_parameters:,} parameters; {epoch}; {length}; about {memory / 1e9:.1f} GB of memory"
 
 
-def _memory(config: Config, n_parameters: int, tokens: int) -> float:
+def _memory(config: Recipe, n_parameters: int, tokens: int) -> float:
     """Estimate the bytes that training takes with batches of `tokens` tokens. Gradient accumulation doesn't add any.
 
     With activation checkpointing, a block keeps its input alone, in float32.

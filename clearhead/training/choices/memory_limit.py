@@ -12,7 +12,7 @@ from functools import partial
 
 import torch
 
-from ...config import Config, chosen
+from ...config import Config
 from ...config.values import read_size
 from ...errors import ConfigError
 from ...folder.model_folder import weights_to_bytes
@@ -22,7 +22,7 @@ from ..activations import Activations
 from ..memory import memory_in_use, peak_memory, release_freed_memory
 from ..optimizers.optimizer import optimizer_tensors
 from ..update import divided
-from .recipe import Choice
+from .hyperparameters import Choice, batches_of
 from .untrained import Untrained
 
 _LIBRARIES = 4.5e8  # bytes of a process on a system that doesn't report them
@@ -128,12 +128,12 @@ class Trial:
 
     def __init__(self, config: Config, task: Task, examples: Dataset, processes: int) -> None:
         self.config, self.task, self.examples, self.processes = config, task, examples, processes
-        self.device, train = torch.device(config.train.device), config.train
+        self.device = torch.device(config.train.device)
         release_freed_memory()
         now = memory_in_use(self.device)
         self._later = _LATER if self.device.type == "cpu" else 0.0
         self._before = (_LIBRARIES if now is None else now) + self._later
-        self.plan = examples.batches(chosen(config.data.batch_tokens), train.seed, config.data.batch_sentences)
+        self.plan = batches_of(config, examples)
         untrained = Untrained(config, task, examples)
         untrained.model.train()
         self._n_weights = sum(p.numel() for p in untrained.model.parameters())

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import torch
 
-from ...config import Config, chosen
+from ...config import Config, Recipe
 from ...decode.engine import usable_cores
 from ...tasks.base import Dataset, Task
 from ..distributed.processes import ALONE, Processes
 from ..memory import release_freed_memory
-from .recipe import Choice, threads_asked_for
+from .hyperparameters import Choice, batches_of, threads_asked_for, usual_threads
 from .untrained import Untrained
 
 SECONDS = 4.0  # no turn begins later
@@ -39,7 +39,7 @@ class Steps:
         self.model = untrained.model
         # Compiled code keeps its number of threads, and takes longer to compile than a trial may last.
         self._update = untrained.update(processes, compile=False)
-        self._batches = examples.batches(chosen(config.data.batch_tokens), train.seed, config.data.batch_sentences)
+        self._batches = batches_of(config, examples)
         self._rows = itertools.cycle(self._batches.epoch(0))
         self._accumulate, self._step, self._on_gpu = train.accumulate, 0, train.device.startswith("cuda")
         self.next()
@@ -94,10 +94,10 @@ class Timing:
         return Choice("train.threads", self.threads, why)
 
 
-def choose_threads(config: Config, task: Task, examples: Dataset) -> tuple[Config, list[Choice]]:
+def choose_threads(config: Recipe, task: Task, examples: Dataset) -> tuple[Recipe, list[Choice]]:
     """Choose the number of threads, unless the user did or the run is too short for a trial."""
     counts = candidates(config)
-    if len(counts) == 1 or chosen(config.train.steps) < _FEWEST:
+    if len(counts) == 1 or config.train.steps < _FEWEST:
         return config, []
     choice = time_steps(Steps(config, task, examples), counts).choice(task.units.tokens)
     if config.train.memory:
@@ -107,7 +107,7 @@ def choose_threads(config: Config, task: Task, examples: Dataset) -> tuple[Confi
 
 def candidates(config: Config) -> list[int]:
     """Return the numbers of threads to try: powers of two up to the number of cores, if nobody has chosen one."""
-    most = chosen(config.train.threads)
+    most = usual_threads(config.train)
     if config.origin("train.threads") != "machine" or threads_asked_for() or config.train.device != "cpu":
         return [most]
     return [*itertools.takewhile(lambda it: it < most, (2**power for power in itertools.count())), most]

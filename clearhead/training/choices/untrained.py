@@ -11,7 +11,7 @@ from ...tasks.base import Dataset, Task
 from ...tokenization.ragged import IntArray
 from ..distributed.processes import ALONE, Processes
 from ..update import Update
-from .recipe import DEFAULT_OPTIMIZER
+from .hyperparameters import DEFAULT_OPTIMIZER
 
 
 class Untrained:

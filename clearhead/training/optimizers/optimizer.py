@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...config import TrainConfig, chosen
+from ...config import TrainConfig
 from ...errors import ModelError
 from ...model.linear import Linear
 from ..distributed.shares import divided_like, gathered
@@ -31,7 +31,7 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
     if config.optimizer == "muon":
         precision = torch.bfloat16 if config.precision == "bf16" else torch.float32
         return Muon(groups, _inner_linears(model), precision, decay=config.weight_decay, **adam)
-    return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[chosen(config.optimizer)](groups, **adam)
+    return (torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam)(groups, **adam)
 
 
 def _inner_linears(model: nn.Module) -> list[Linear]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...config import Config, chosen
+from ...config import Config, Recipe
 from ...readers.in_memory import IN_MEMORY
 from ...scoring import score_labels
 from ...tasks.base import Task
@@ -14,7 +14,7 @@ _FILES = ("data.valid", "data.test", "data.texts", "train.init_from")
 _UNSCORED = "None yet: training hasn't finished."
 
 
-def model_card(config: Config, task: type[Task], *, count: int, notes: Sequence[str] = ()) -> str:
+def model_card(config: Recipe, task: type[Task], *, count: int, notes: Sequence[str] = ()) -> str:
     """Return the model card as Markdown, without scores; `with_scores` adds them.
 
     Args:
@@ -67,7 +67,7 @@ def _data(config: Config, task: type[Task], count: int) -> str:
     )
 
 
-def _model(config: Config) -> str:
+def _model(config: Recipe) -> str:
     model, tokenizer = config.model, config.data.tokenizer
     sizes = f"{model.src_vocab_size:,}"
     if model.src_vocab_size != model.tgt_vocab_size:
@@ -80,7 +80,7 @@ def _model(config: Config) -> str:
     return (
         f"{_layers(config)} layers, d_model {model.d_model}, {model.n_heads} heads, d_ff {model.d_ff}, "
         f"{model.attention} attention, {model.positions} positions, {norm}-norm; {reads}; "
-        f"{_steps(chosen(config.train.steps))}, seed {config.train.seed}."
+        f"{_steps(config.train.steps)}, seed {config.train.seed}."
     )
 
 

@@ -4,7 +4,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...config import chosen
 from ...config.custom_code import custom_parts
 from ...decode.registry import IN_MEMORY
 from ...folder.checkpoint import METRICS
@@ -78,7 +77,8 @@ def _describe_pretraining(pretrained: Path, allowed: Collection[str]) -> str:
 
 def _verdict(label: score_labels.Label, without: Compared, with_it: Compared) -> str:
     """Return "helped: accuracy 0.8000 with it, 0.7000 without (p = 0.012)", for example."""
-    p = chosen(with_it.p_value)
+    p = with_it.p_value
+    assert p is not None  # all but the first of several systems have one
     better = (with_it.score < without.score) if label.lower else (with_it.score > without.score)
     if p >= _CHANCE:
         effect = "may have helped, but the difference could be chance" if better else "didn't help measurably"

@@ -4,13 +4,13 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-from ...config import Config, chosen
+from ...config import Config, Recipe
 from ...config.values import read_duration
 from ...data.extra_texts import FormWithTexts
 from ...errors import ConfigError
 from ...readers.files import STDIN
 from ...tasks.base import Task
-from ..choices.recipe import with_preset
+from ..choices.hyperparameters import with_preset
 from .request import OF_WARM_START
 
 _SHARES = (1, 2)  # of a budget, for the first two stages; every later stage gets 1
@@ -66,14 +66,14 @@ def baseline(config: Config) -> Config:
     return intermediate(config).assign(without, "default")
 
 
-def pretraining(config: Config, first: Config, task: type[Task]) -> Config:
+def pretraining(config: Config, first: Recipe, task: type[Task]) -> Config:
     """Return the settings of the second stage, given the final settings of the first one."""
     values: dict[str, Any] = {"train.warm_start": "", "train.soup": None, "train.watch": "", "train.best": "loss"}
     values |= {"data.test": (), "data.texts": (), "data.subword_dropout": 0.0, "train.epochs": None}
     usual = {"model.dropout": min(first.model.dropout, _DROPOUT), "train.label_smoothing": 0.0}
     values |= {name: value for name, value in usual.items() if not config.is_users(name)}
     if not config.train.budget:
-        values["train.steps"] = config.train.warm_steps or step_factor(task) * chosen(first.train.steps)
+        values["train.steps"] = config.train.warm_steps or step_factor(task) * first.train.steps
     config = _with_choices_of(first, config).assign(values, "user")
     open_again = {name: config.value(name) for name in ("train.warmup", "model.head")}
     return config.assign(open_again, "preset")  # pretraining needs another warmup and another head

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from ...config import DROPOUT, Config
+from ...config import DROPOUT, Config, Recipe
 from ...folder.atomic import remove_folder, writing
 from ...folder.checkpoint import CHECKPOINTS, RunFolder
 from ...folder.contents import has_begun
@@ -118,7 +118,7 @@ class _WarmStart:
 
         self.say(f"stage 2 of {count}: pretraining on the texts alone, in {self.pretrained}")
         stage = Stage(self.denoising, first, clock.end(1), is_last=False)
-        self._run(self.pretrained, pretraining(self.config, first.config, self.task), stage)
+        self._run(self.pretrained, pretraining(self.config, Recipe.of(first.config), self.task), stage)
         pretrained = InitFrom.load(self.pretrained, allow_custom_code=self.allowed)
         dropout = {name: first.config.value(name) for name in DROPOUT}  # that of the task
         start = dataclasses.replace(pretrained, config=pretrained.config.assign(dropout, "model"))

@@ -93,7 +93,7 @@ def test_a_short_run_has_no_trial(monkeypatch) -> None:
 
 def test_what_a_trial_chose_is_used_reported_and_written_down(toy, monkeypatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr("clearhead.training.choices.recipe.usable_cores", lambda: 2)
+    monkeypatch.setattr("clearhead.training.choices.hyperparameters.usable_cores", lambda: 2)
     monkeypatch.setattr(thread_trial, "_FEWEST", 1)
     slow = {1: 0.001, 2: 0.01}
     monkeypatch.setattr(thread_trial.Steps, "seconds", lambda self, threads: slow[threads])
@@ -109,7 +109,7 @@ def test_what_a_trial_chose_is_used_reported_and_written_down(toy, monkeypatch) 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_trial_leaves_the_same_weights_as_the_users_choice_of_its_number(toy, monkeypatch, threads: int) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr("clearhead.training.choices.recipe.usable_cores", lambda: 2)
+    monkeypatch.setattr("clearhead.training.choices.hyperparameters.usable_cores", lambda: 2)
     monkeypatch.setattr(thread_trial, "_FEWEST", 1)
     monkeypatch.setattr(Timing, "threads", threads)
     runs = [

@@ -18,8 +18,10 @@ from ...config import PRESETS, SHAPE, Config, TrainConfig, preset
 from ...config.presets import origin_of
 from ...config.provenance import Origin
 from ...config.values import counted
+from ...data.batches import Plan
 from ...decode.engine import usable_cores
 from ...errors import ConfigError
+from ...tasks.base import Dataset
 from ..schedule import paper_peak
 
 DEFAULT_OPTIMIZER: Literal["muon"] = "muon"
@@ -45,16 +47,20 @@ def choose_machine(config: Config) -> tuple[Config, list[Choice]]:
     device = choose_device(train.device)
     if train.device == "auto":
         choices.append(Choice("train.device", device, "the fastest on this machine"))
-    threads = train.threads
-    if threads is None:
-        asked = threads_asked_for()
-        threads, why = asked or usable_cores(), "every core available to this process"
-        choices.append(Choice("train.threads", threads, "set by OMP_NUM_THREADS" if asked else why))
+    threads = usual_threads(train)
+    if train.threads is None:
+        why = "set by OMP_NUM_THREADS" if threads_asked_for() else "every core available to this process"
+        choices.append(Choice("train.threads", threads, why))
     precision: str = train.precision
     if precision == "auto":
         precision, why = _precision(torch.device(device), threads)
         choices.append(Choice("train.precision", precision, why))
     return config.assign({choice.name: choice.value for choice in choices}, "machine"), choices
+
+
+def usual_threads(train: TrainConfig) -> int:
+    """Return `train.threads`, or else the number of threads in OMP_NUM_THREADS or of all cores."""
+    return train.threads or threads_asked_for() or usable_cores()
 
 
 def threads_asked_for() -> int:
@@ -105,13 +111,27 @@ def with_preset(config: Config, name: str, origin: Origin) -> Config:
 
 
 def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list[Choice]]:
-    """Choose the batch size from the number of tokens per epoch. `what` describes the tokens for the log.
+    """Choose the batch size from the number of tokens per epoch. `what` describes the tokens for the log."""
+    if config.data.batch_tokens is not None:
+        return config, []
+    tokens, why = usual_batch(config, n_tokens), f"for {n_tokens:,} {what} per epoch"
+    return config.assign({"data.batch_tokens": tokens}, "data"), [Choice("data.batch_tokens", tokens, why)]
+
+
+def batches_of(config: Config, examples: Dataset) -> Plan:
+    """Return the batches of each epoch of a run with these settings."""
+    tokens = usual_batch(config, examples.tokens)
+    return examples.batches(tokens, config.train.seed, config.data.batch_sentences)
+
+
+def usual_batch(config: Config, n_tokens: int) -> int:
+    """Return `data.batch_tokens`, or else the batch size for the number of tokens per epoch.
 
     Small data sets need more steps with smaller batches. So do language models, which predict every token and have no
     padding, and especially classifiers.
     """
     if config.data.batch_tokens is not None:
-        return config, []
+        return config.data.batch_tokens
     if config.model.head == "class" and config.data.modality != "text":
         tokens = 2048 if n_tokens < _MUCH else 4096
     elif config.model.head == "class":
@@ -120,9 +140,7 @@ def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list
         tokens = 1024
     else:
         tokens = 2048 if config.model.topology == "decoder-only" and n_tokens < 10_000_000 else 4096
-    tokens = max(tokens, config.data.max_len + 1)
-    why = f"for {n_tokens:,} {what} per epoch"
-    return config.assign({"data.batch_tokens": tokens}, "data"), [Choice("data.batch_tokens", tokens, why)]
+    return max(tokens, config.data.max_len + 1)
 
 
 def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list[Choice]]:

@@ -10,8 +10,8 @@ import torch
 
 from clearhead.config import PRESETS, SHAPE, Config, ModelConfig, TrainConfig, preset
 from clearhead.errors import ConfigError
-from clearhead.training.choices import recipe
-from clearhead.training.choices.recipe import (
+from clearhead.training.choices import hyperparameters
+from clearhead.training.choices.hyperparameters import (
     Choice,
     choose_batch,
     choose_device,
@@ -341,9 +341,9 @@ def test_where_the_system_does_not_tell_which_cores_all_are_counted(monkeypatch)
 @pytest.fixture
 def untried() -> Iterator[None]:
     """As in a process that has not tried how fast products are, and leaves no answer to the next one."""
-    recipe._gains_by_bf16.cache_clear()
+    hyperparameters._gains_by_bf16.cache_clear()
     yield
-    recipe._gains_by_bf16.cache_clear()
+    hyperparameters._gains_by_bf16.cache_clear()
 
 
 @pytest.mark.parametrize(
