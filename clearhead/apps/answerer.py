@@ -63,7 +63,9 @@ class Answerer(App):
             return self.results([question], context, **one)[0].text
         return [result.text for result in self.results(question, context, **one)]
 
-    def results(self, questions: Sequence[str], context: str, **decode: Any) -> list[FoundAnswer]:
+    def results(  # type: ignore[override]
+        self, questions: Sequence[str], context: str, **decode: Any
+    ) -> list[FoundAnswer]:
         """Answer questions and return full records in the same order. A blank question gets a blank answer.
 
         Raises:

@@ -60,6 +60,18 @@ class Result(Answer):
 
 
 @dataclass(frozen=True)
+class PlainAnswer:
+    """The `text` that answers a `source`, of a task that says no more about it."""
+
+    text: str
+    source: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"format_version": 1, **asdict(self)}
+
+
+@dataclass(frozen=True)
 class Scored(Answer):
     """An existing answer with the model's score: the target `text` and its `source`, on a `line` of a file."""
 

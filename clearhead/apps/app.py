@@ -11,7 +11,7 @@ from ..config.values import finite
 from ..errors import ConfigError, DataError, TrainingError
 from ..loading.loaded import LoadedModel, check_stored_engine
 from ..tokenization.source_and_target import Tokenizers
-from .answers import Reading
+from .answers import PlainAnswer, Reading
 from .inputs import as_sources, as_text, as_texts, check_type, check_whole, reading_data
 
 if TYPE_CHECKING:
@@ -71,9 +71,15 @@ class App:
 
         Apps for tasks with different inputs override this method.
         """
-        texts, search = _only(inputs), self.decode_config(**(ONE | decode))
-        found = self.task.answers(self.loaded.handle, [texts] if isinstance(texts, str) else as_texts(texts), search)
+        texts = _only(inputs)
+        found = [it.text for it in self.results([texts] if isinstance(texts, str) else texts, **decode)]
         return found[0] if isinstance(texts, str) else found
+
+    def results(self, texts: Sequence[Any], **decode: Any) -> Sequence[Any]:
+        """Return a record of the answer to each text, in order. Apps of other tasks have records that say more."""
+        sources = as_texts(texts)
+        found = self.task.answers(self.loaded.handle, sources, self.decode_config(**(ONE | decode)))
+        return list(map(PlainAnswer, found, sources))
 
     def explain(self, *inputs: Any, **decode: Any) -> "Explanation":
         """Answer one text and record the model's computation."""

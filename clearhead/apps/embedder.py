@@ -40,7 +40,7 @@ class Embedder(App):
         found = self.embed(several, pooling=pooling, normalize=normalize, batch_tokens=batch_tokens)
         return found[0] if isinstance(texts, str) else found
 
-    def results(
+    def results(  # type: ignore[override]
         self,
         texts: Sequence[str],
         *,

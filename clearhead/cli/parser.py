@@ -104,6 +104,10 @@ def parse(verb: Verb, arguments: Sequence[str]) -> Options:
     Raises:
         UsageError: an option is unknown, or its value is missing or invalid.
     """
+    for word in arguments:
+        if word.startswith("--") and word.endswith("=--"):  # argparse drops such a value
+            name = word.removesuffix("=--")
+            raise UsageError(f"{word!r} gives {name} no value", expected=f"{name}=VALUE", name=name, value="--")
     parser = parser_of(verb, full="--help-all" in arguments)
     options, rest = parser.parse_known_intermixed_args(arguments)
     dashed = [word for word in rest if word.startswith("-")]

@@ -5,9 +5,10 @@ from .data_config import SEPARATORS, DataConfig
 from .decode_config import DecodeConfig
 from .model_config import ModelConfig
 from .model_settings import DROPOUT, SHAPE, SPECIAL, SpecialTokens
-from .presets import FAMILIES, PRESETS, TASKS, Family, preset, published
+from .presets import FAMILIES, PRESETS, Family, preset, published
 from .recipe import Recipe, TrainRecipe
 from .sections import Setting, settings
+from .task_spec import TASKS, TaskSpec
 from .train_config import NEWEST, TrainConfig
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Recipe",
     "Setting",
     "SpecialTokens",
+    "TaskSpec",
     "TrainConfig",
     "TrainRecipe",
     "preset",

@@ -17,10 +17,11 @@ from .data_config import DataConfig
 from .decode_config import DecodeConfig
 from .model_config import ModelConfig
 from .model_settings import FOUND_IN_DATA, SHAPE
-from .presets import PRESETS, TASKS, check_fits, origin_of, preset
+from .presets import PRESETS, check_fits, origin_of, preset
 from .provenance import Origin, Origins, is_origin, may_replace
 from .renamed import carried_over, renamed
 from .sections import SECTIONS, default_sections, flatten, read_setting, settings
+from .task_spec import TASKS
 from .train_config import TrainConfig
 from .values import is_text, read_toml, require, spell
 
@@ -142,13 +143,13 @@ class Config:
 
     def _of_task(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the model settings of the given task, or {} if the user's contradict them (training then fails)."""
-        own = TASKS.get(given.get("train.task") or "", {})
+        own = _needs(given.get("train.task"))
         said = {name: given.get(name, self.value(name)) for name in own if name in given or self.is_users(name)}
         return {} if any(own[name] != value for name, value in said.items()) else dict(own)
 
     def _check_preset(self, given: Mapping[str, Any]) -> None:
         task = given.get("train.task", self.train.task) or ""
-        check_fits(given.get("train.preset", self.train.preset), task, TASKS.get(task, {}))
+        check_fits(given.get("train.preset", self.train.preset), task, _needs(task))
 
     def _assumed_origins(self) -> dict[str, Origin]:
         """Return origins for non-default values that have none. All settings of the model's shape get the same one."""
@@ -234,6 +235,11 @@ class Config:
                     rows.append(row if origin == "user" else f"# {row}  # {origin_text}")
             tables.append("\n".join(rows) + "\n")
         return "\n".join(tables)
+
+
+def _needs(task: str | None) -> Mapping[str, Any]:
+    """Return the settings that a built-in task needs."""
+    return TASKS[task].needs if task in TASKS else {}
 
 
 def _of_preset(given: Mapping[str, Any]) -> dict[str, Any]:

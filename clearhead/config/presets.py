@@ -1,4 +1,4 @@
-"""Named groups of settings: presets for the model size or for a published model, and the model that each task needs."""
+"""Named groups of settings: presets for the model size or for a published model."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -6,18 +6,7 @@ from typing import Any
 
 from ..errors import ConfigError, suggestion
 from .provenance import Origin
-
-# The model settings of each task.
-TASKS: dict[str, dict[str, Any]] = {
-    "translate": {"model.topology": "encoder-decoder"},
-    "generate": {"model.topology": "decoder-only"},
-    "classify": {"model.topology": "encoder-only", "model.head": "class"},
-    "answer": {"model.topology": "encoder-only", "model.head": "span"},
-    "summarize": {"model.topology": "encoder-decoder"},
-    "transcribe": {"model.topology": "encoder-decoder"},
-    "fill": {"model.topology": "encoder-only", "model.head": "token"},
-    "embed": {"model.topology": "encoder-only", "model.head": "none"},
-}
+from .task_spec import TASKS
 
 # base and big are those of table 3 (section 6.2). The warmup of the smaller ones was tuned by experiment.
 _SIZES: dict[str, dict[str, Any]] = {
@@ -177,7 +166,7 @@ def check_fits(name: str | None, task: str, needs: Mapping[str, Any]) -> None:
     if family is None or topology in (None, family.parts["model.topology"]):
         return
     able = [it for it, other in FAMILIES.items() if other.fits(needs)]
-    others = " or ".join(it for it, other in TASKS.items() if family.fits(other))
+    others = " or ".join(it for it, other in TASKS.items() if family.fits(other.needs))
     raise ConfigError(
         f"train.preset={name!r} is {family.parts['model.topology']}, but task {task!r} needs {topology}",
         expected=f"{', '.join(able)}, or a size: {', '.join(_SIZES)}",

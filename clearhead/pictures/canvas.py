@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..config.messages import say
-from ..errors import ConfigError
+from ..errors import ClearheadError, ConfigError
 from ..folder.atomic import write_file, writing
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def drawing(
         import matplotlib.style
         from matplotlib.figure import Figure
         from matplotlib.font_manager import fontManager
+    except ClearheadError:  # a signal, whose handler raises it wherever the program is
+        raise
     except Exception as error:  # a broken installation, or a wrong MPLBACKEND
         missing = isinstance(error, ModuleNotFoundError) and error.name == "matplotlib"
         what, again = ("isn't installed", "") if missing else (f"can't be loaded: {error}", ", or correct MPLBACKEND")

@@ -83,7 +83,7 @@ def _routes(metrics: ServerMetrics) -> list[Route]:
         Route("/v1/models", openai_models.list_models),
         Route("/v1/models/{name}", openai_models.show_model),
         Route("/v1/audio/transcriptions", openai_models.transcriptions, methods=["POST"]),
-        *(Route(f"/api/{name}", answer, methods=["POST"]) for name, answer in task_routes.ROUTES.items()),
+        *(Route(f"/api/{name}", answer, methods=["POST"]) for name, answer in task_routes.task_routes().items()),
     ]
     return routes
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..apps.answers import Embedded
 from ..apps.app import App
+from ..config import TASKS
 from ..errors import DataError
 from ..readers.skipped import Report
 from .bodies import json_bytes
@@ -45,11 +46,11 @@ def run_work(app: App, work: Work, inputs: list[Any]) -> Sequence[Any]:
 
 def warm(app: App) -> None:
     """Read the weights and answer once, so that the first request doesn't wait for it."""
-    verb, text = app.task.verb, "text" in app.task.modalities
-    if verb in ("translate", "summarize", "classify") and text:
-        _results(app, ["."], {})
-    elif verb == "generate":
+    verb, spec = app.task.verb, TASKS.get(app.task.verb)
+    if verb == "generate":
         _warm_up(app)
+    elif spec is not None and spec.example and "text" in app.task.modalities:
+        _results(app, [spec.example], {})
     else:
         assert app.model is not None
 

@@ -1,4 +1,4 @@
-"""Registry of tasks, by name. Tasks are imported when needed, and importing a task doesn't import torch.
+"""The classes of the tasks in `config.task_spec`, by name, imported when needed. Importing a task doesn't import torch.
 
 A custom task needs no entry: set `train.task = "package.module:Class"`.
 """

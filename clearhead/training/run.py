@@ -36,7 +36,7 @@ from .report.metrics import MetricsLog, Unlogged, read_metrics
 from .report.progress import Progress
 from .report.tensorboard import TensorBoard
 from .report.watch import Watch
-from .signals import StopSignals
+from .signals import StoppedError, StopSignals
 from .state import Run, State
 from .trainer import Objective, Trainer
 
@@ -245,6 +245,8 @@ def _draw(folder: RunFolder, prepared: Prepared, judged: dict[str, EvaluationRes
         loss_curve(metrics, folder.path / "loss.png", score_labels.curve(metrics, train.best), title)
         if judged:
             prepared.task.draw([*judged.values()][-1].scores, folder.path)
+    except StoppedError:
+        raise
     except Exception as error:  # the model is complete without its pictures
         reason = error.what if isinstance(error, ClearheadError) else f"{type(error).__name__}: {error}"
         say(f"no picture of the training: {reason.splitlines()[0]}")

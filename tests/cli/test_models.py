@@ -6,10 +6,10 @@ import pytest
 
 from clearhead.api import load
 from clearhead.cli.models import expect_task, ready_engine
-from clearhead.config import Config
+from clearhead.config import TASKS, Config
 from clearhead.errors import ModelError
 from clearhead.folder.model_folder import model_files, save_files
-from clearhead.tasks.registry import TASKS, task_named
+from clearhead.tasks.registry import task_named
 from clearhead.tokenization.source_and_target import train_tokenizers
 
 from ..conftest import ENGLISH, FRENCH

@@ -44,6 +44,12 @@ def test_an_option_of_an_earlier_version_is_answered_with_its_new_name(run: Run)
     assert done.code == 2 and "--model.activation" in done.err and "--model.feed_forward" in done.err
 
 
+def test_two_dashes_are_no_value(run: Run) -> None:
+    for option in ("--out=--", "--train.steps=--"):
+        done = run("train", "pairs.tsv", "--dry-run", option)
+        assert done.code == 2 and option in done.err and "internal" not in done.err
+
+
 @pytest.mark.parametrize("verb", ["translate", "summarize", "generate", "evaluate"])
 def test_verbs_that_decode_let_you_choose_the_engine(run: Run, verb: str) -> None:
     assert "--engine" in run(verb, "--help").out

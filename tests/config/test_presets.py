@@ -135,7 +135,7 @@ def test_a_task_with_another_topology_is_rejected_with_what_fits(name: str, task
 def test_a_custom_task_may_have_any_topology() -> None:
     check_fits("gpt2", "own:Task", {})
     with pytest.raises(ConfigError, match=r"own:Task.*needs encoder-only"):
-        check_fits("gpt2", "own:Task", TASKS["classify"])
+        check_fits("gpt2", "own:Task", TASKS["classify"].needs)
 
 
 def test_a_model_for_images_cannot_read_text() -> None:

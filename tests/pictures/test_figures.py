@@ -1,9 +1,11 @@
 """Pictures show what they were given."""
 
+import builtins
 import io
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -221,3 +223,17 @@ def test_heads_may_be_named_and_put_in_rows(tmp_path: Path) -> None:
         figure = attention_heatmap(weights, list("abcdefg"), list("vwxyz"), path, names=names, across=across)
         assert [panel.get_xlabel() for panel in figure.axes[:6]] == names
     assert size(tmp_path / "2.png")[0] > size(tmp_path / "6.png")[0]
+
+
+def test_a_signal_while_matplotlib_is_imported_is_no_broken_installation(tmp_path: Path, monkeypatch) -> None:
+    real, stopped = builtins.__import__, TrainingError("stopped by SIGTERM")
+
+    def imported(name: str, *more: Any) -> Any:
+        if name == "matplotlib.style":
+            raise stopped
+        return real(name, *more)
+
+    monkeypatch.setattr(builtins, "__import__", imported)
+    with pytest.raises(TrainingError) as caught, drawing(tmp_path / "x.png", again=""):
+        pass
+    assert caught.value is stopped

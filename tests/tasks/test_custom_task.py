@@ -13,10 +13,12 @@ from clearhead.apps.app import App
 from clearhead.apps.checks.promise_subjects import subject_of
 from clearhead.apps.inputs import read_data
 from clearhead.cli import main
-from clearhead.config import TASKS as OF_CONFIG
-from clearhead.config import Config
+from clearhead.config import TASKS as SPECS
+from clearhead.config import Config, TaskSpec
 from clearhead.errors import ConfigError
 from clearhead.tasks.registry import TASKS, Entry, task_named
+
+from ..serving.conftest import serving
 
 HERE = Path(__file__).parent
 PATH = "reverse_task:Reversal"
@@ -99,14 +101,19 @@ def test_a_task_of_its_own_kind_is_verified_by_its_topology(tmp_path: Path, monk
     assert app.verify(data).passed
 
 
-def test_a_registered_task_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registered_task_goes_by_its_name_and_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TASKS, "reverse", Entry(PATH))
-    monkeypatch.setitem(OF_CONFIG, "reverse", {"model.topology": "encoder-decoder"})
+    monkeypatch.setitem(SPECS, "reverse", TaskSpec({"model.topology": "encoder-decoder"}))
     data = str(write(tmp_path / "texts.txt", 40, 0))
     config = Config().override({**SETTINGS, "train.task": "reverse", "data.train": [data], "train.steps": 10})
     app = clearhead.load(clearhead.train(config, tmp_path / "model", say=lambda _: None))
     assert type(app.task) is task_named("reverse") is task_named(PATH)
     assert isinstance(app("a b"), str)
+    with serving(f"reverse={app.path}") as served:
+        found = served.post("/api/reverse", {"text": ["a b", "c d e"]}).json()
+        assert [it["text"] for it in found] == app(["a b", "c d e"])
+        schema = served.ask("GET", "/openapi.json").json()["paths"]["/api/reverse"]["post"]["requestBody"]
+        assert schema["content"]["application/json"]["schema"]["required"] == ["text"]
 
 
 @pytest.mark.parametrize("name", ["sumarize", "no_such_module:Task", "reverse_task:Lines", "reverse_task:Nothing"])
@@ -120,7 +127,7 @@ def test_what_is_no_task_is_an_error_that_names_it(name: str) -> None:
 def test_built_in_tasks_have_what_a_run_asks_for() -> None:
     for name in TASKS:
         task = task_named(name)
-        assert task.verb == name and task.required.items() >= OF_CONFIG[name].items()
+        assert task.verb == name and task.required.items() >= SPECS[name].needs.items()
         trained = name != "embed"
         assert bool(task.compared_by) == ("loss" in task.scores) == trained and task.units.answer
         assert f"clearhead {name} 'a folder' " in task.example("a folder")

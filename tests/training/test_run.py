@@ -25,6 +25,7 @@ from clearhead.readers.pairs import read_pairs
 from clearhead.tasks.translate.task import Translation
 from clearhead.training.prepare import Prepared, prepare
 from clearhead.training.report.metrics import read_metrics
+from clearhead.training.signals import StoppedError
 
 
 def quiet(_message: str) -> None: ...
@@ -246,6 +247,20 @@ def test_the_loss_is_drawn_and_where_it_cannot_be_that_is_said(
     folder = run(toy, say=said.append)
     assert said[-2] == f"no picture of the training: {why}"
     assert Manifest.read(folder).finished == 12
+
+
+def test_a_run_stopped_while_its_picture_is_drawn_draws_it_when_resumed(toy, monkeypatch) -> None:
+    from clearhead.pictures.figures import loss_curve
+
+    def stop(*_: Any) -> None:
+        raise StoppedError("stopped by SIGTERM", 143)
+
+    monkeypatch.setattr("clearhead.training.run.loss_curve", stop)
+    with pytest.raises(StoppedError):
+        run(toy)
+    monkeypatch.setattr("clearhead.training.run.loss_curve", loss_curve)
+    folder = train(toy.config(), toy.folder / "run", say=quiet, resume=True)
+    assert (folder / "loss.png").exists() and Manifest.read(folder).finished == 12
 
 
 def test_the_process_keeps_its_number_of_threads_to_what_the_run_wrote_down(toy) -> None:

@@ -5,12 +5,11 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
-from ...config import Config, ModelConfig
+from ...config import TASKS, Config, ModelConfig
 from ...config.values import spell
 from ...errors import ModelError
 from ...model.feed_forward import FEED_FORWARDS
 
-_TASKS = ("translate", "summarize", "generate")
 _POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi")
 _CHOICES: Mapping[str, tuple[Any, ...]] = MappingProxyType(
     {
@@ -36,8 +35,9 @@ _ANY = (
 def check_task(config: Config) -> None:
     """Raise ModelError if the scripts can't do a model's task."""
     task = config.train.task or "translate"
-    if task not in _TASKS:
-        raise _unsupported("train.task", task, " or ".join(_TASKS))
+    able = [name for name, spec in TASKS.items() if spec.in_page]
+    if task not in able:
+        raise _unsupported("train.task", task, " or ".join(able))
     if config.data.modality != "text":
         raise _unsupported("data.modality", config.data.modality, "text")
 

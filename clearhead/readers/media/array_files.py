@@ -6,6 +6,7 @@ import math
 import re
 import struct
 import sys
+import warnings
 import zlib
 from functools import lru_cache
 from pathlib import Path
@@ -83,7 +84,9 @@ def read_item(name: str) -> NDArray[Any]:
 def _read(path: str, _changed: int, _size: int) -> NDArray[Any]:
     """Read a file once, as long as it doesn't change."""
     if path.endswith(".npy"):
-        mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a header that Python 2 wrote is slow to read, no more
+            mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
         _expect_unicode(mapped)
         return mapped
     with _OPENERS.get(Path(path).suffix, open)(path, "rb") as file:

@@ -7,7 +7,8 @@ import msgspec
 from starlette.routing import Route
 
 from ...apps.answerer import FoundAnswer
-from ...apps.answers import Labelled, Result, Scored
+from ...apps.answers import Labelled, PlainAnswer, Result, Scored
+from ...config import TASKS
 from ...decode.continuation import Continuation
 from ...tasks.fill.fillings import Filled
 from ...version import __version__
@@ -71,11 +72,13 @@ _FORMS = {"/": "text/html", "/livez": "text/plain", "/readyz": "text/plain", "/m
 
 def open_api(routes: Sequence[Route], shelf: ModelShelf) -> dict[str, Any]:
     """Return the OpenAPI document of these routes."""
-    records, components = msgspec.json.schema_components(_RECORDS.values(), ref_template=_REF)
+    plain = {name: PlainAnswer for name, spec in TASKS.items() if spec.fields and f"/api/{name}" not in _REPLIES}
+    classes = plain | _RECORDS
+    records, components = msgspec.json.schema_components(classes.values(), ref_template=_REF)
     written = components["Continuation"]  # see its `to_dict`
     del written["properties"]["ids"]
     written["properties"]["prompt"], written["required"] = TEXT, [*written["properties"]]
-    replies = {**_REPLIES, **{f"/api/{task}": _some(record) for task, record in zip(_RECORDS, records)}}
+    replies = {**_REPLIES, **{f"/api/{task}": _some(record) for task, record in zip(classes, records)}}
     content = {path: {JSON: {"schema": schema}} for path, schema in body_schemas(shelf).items()}
     form = _object(["model"], file={"type": "string", "format": "binary"}, model=TEXT)
     for path in _UPLOADS:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ...config import settings
+from ...config import TASKS, settings
 from ..limits import Limits
 from ..served_models import Languages, ModelShelf, ServedModel
 from .completions import UNUSED, Completion
@@ -23,21 +23,19 @@ TEXTS: Schema = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
 _FLAG, _WHOLE, _WORDS = {"type": "boolean"}, {"type": "integer"}, {"type": "string", "pattern": r"\S"}
 _PAIRS = {"type": "array", "items": {"type": "array", "items": _WORDS, "minItems": 2, "maxItems": 2}}
 _STOPS = {"anyOf": [it | {"minLength": 1} for it in (TEXT, {"type": "array", "items": TEXT | {"minLength": 1}})]}
-_TASKS: Mapping[str, Schema] = {  # the fields of bodies, besides the model and the search settings
-    "translate": {"text": TEXTS, "prefix": TEXT, "stream": _FLAG},
-    "summarize": {"text": TEXTS, "prefix": TEXT, "stream": _FLAG},
-    "generate": {"text": TEXTS, "chars": _WHOLE, "stop": _STOPS, "stream": _FLAG},
-    "classify": {"text": TEXTS},
-    "fill": {"text": TEXTS, "top": _WHOLE},
-    "embed": {"text": TEXTS, "pooling": {"enum": ["mean", "first"]}, "normalize": _FLAG},
-    "answer": {"question": TEXTS, "context": _WORDS},
+_KINDS: Mapping[str, Schema] = {
+    "texts": TEXTS, "text": TEXT, "words": _WORDS, "flag": _FLAG, "number": _WHOLE, "stops": _STOPS,
+    "pooling": {"enum": ["mean", "first"]},
+}  # fmt: skip
+_OTHERS: Mapping[str, Schema] = {  # the fields of bodies that no task has for itself
     "score": {"source": _WORDS, "target": _WORDS, "pairs": _PAIRS},
     "explain": {"text": _WORDS, "context": _WORDS},
     "page": {"text": _WORDS, "context": _WORDS},
 }
-_NEEDED = {"generate": [], "score": [], "answer": ["question", "context"]}  # others need a text
-_SEQUENCES, _SAMPLING = ("translate", "summarize"), ("temperature", "top_k", "top_p", "min_p", "seed")
-_SEARCHING = (*_SEQUENCES, "generate")
+_NEEDED: Mapping[str, list[str]] = {"score": [], "explain": ["text"], "page": ["text"]}
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
+_SEARCHING = tuple(name for name, spec in TASKS.items() if spec.searches)
+_SEQUENCES = tuple(name for name in _SEARCHING if TASKS[name].needs["model.topology"] == "encoder-decoder")
 _MODELS = {"score": _SEQUENCES, "embed": (), "explain": (), "page": ()}  # verbs of the models; others are the task's
 _PLAIN = {"/translate": Translate, "/detect": Detect, "/v1/completions": Completion, "/v1/embeddings": Embeddings}
 _MOST = 2**31  # of numbers without a limit
@@ -57,7 +55,8 @@ def body_schemas(shelf: ModelShelf) -> dict[str, Schema]:
     found["/translate"]["properties"]["format"] = {"enum": ["text"]}
     translators = (it.languages for it in shelf.of_task("translate"))
     found["/translate"] |= _any([_speaks(it) for it in translators])
-    return found | {f"/api/{name}": _task(name, shelf) for name in _TASKS}
+    tasks = (*(name for name, spec in TASKS.items() if spec.fields), *_OTHERS)
+    return found | {f"/api/{name}": _task(name, shelf) for name in tasks}
 
 
 def _bounded(name: str, schema: Schema, limits: Limits) -> Schema:
@@ -113,23 +112,27 @@ def _can(task: str, model: ServedModel) -> bool:
 
 
 def _searched(task: str) -> list[str]:
-    """Return the search settings that a task's body can have. Tokens to suppress depend on the vocabulary."""
-    if task not in (*_SEARCHING, "explain"):
-        return {"answer": ["n_best"], "score": ["alpha"]}.get(task, [])
-    unused = ("suppress", "min_ratio", "max_ratio") if task == "generate" else ("suppress", "unknown")
-    return [it for it in SEARCH if it not in unused]
+    """Return the search settings that a body can have."""
+    if task == "score":
+        return ["alpha"]
+    spec = TASKS["translate" if task == "explain" else task] if task != "page" else None
+    if spec is None or not spec.searches:
+        return [*spec.searched] if spec else []
+    return [it for it in SEARCH if it not in spec.unsearched]
 
 
 def _task(task: str, shelf: ModelShelf) -> Schema:
     named = {name: settings()[f"decode.{name}"] for name in _searched(task)}
-    fields = _TASKS[task] | {name: msgspec.json.schema(it.type) for name, it in named.items()}
+    spec = TASKS.get(task)
+    own = {name: _KINDS[kind] for name, kind in spec.fields.items()} if spec else _OTHERS[task]
+    fields = own | {name: msgspec.json.schema(it.type) for name, it in named.items()}
     about = {name: {"description": it.help} for name, it in named.items()}
     models = _models(task, shelf)
     return {
         "type": "object",
         "properties": {"model": TEXT}
         | {name: _bounded(name, it, shelf.limits) | about.get(name, {}) for name, it in fields.items()},
-        "required": _NEEDED.get(task, ["text"]),
+        "required": [*spec.needed] if spec else _NEEDED[task],
         "additionalProperties": False,
     } | _any([_of_model(task, it, len(models) > 1) for it in models if _can(task, it)])
 

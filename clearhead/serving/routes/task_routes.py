@@ -6,6 +6,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ...config import TASKS, TaskSpec
+from ...config.task_spec import Kind
 from ..bodies import fields_of, json_response
 from ..limits import RequestError
 from ..served_models import ServedModel
@@ -16,32 +18,43 @@ from .fields import Fields
 from .uploads import check_pixels, expect_modality, expect_text, is_upload, uploaded_files
 
 Texts = str | list[str]
+Handler = Callable[[Request], Awaitable[Response]]
+_TYPES: Mapping[Kind, Any] = {"text": str, "words": str, "flag": bool, "number": int}
 
 
 async def _fields(request: Request) -> Fields:
     return Fields(await fields_of(request, dict[str, Any]))
 
 
-async def translate(request: Request) -> Response:
-    """Translate texts."""
-    return await _sequences(request, "translate")
+def _records_of(name: str, spec: TaskSpec) -> Handler:
+    """Return the handler of a task with one record for each text."""
+    source, *others = spec.fields
+
+    async def handle(request: Request) -> Response:
+        given = await _fields(request)
+        model = _model(request, given, name)
+        texts = _texts(model, given, source)
+        options = {it: _option(model, given, it, spec.fields[it]) for it in others if it in given or it in spec.needed}
+        if options.pop("stream", False):
+            work = Work.of(spec.method, {**options, **_streamable(model, given.search(model))})
+            return await event_stream(request, _events(request, model, work, _list(texts), lambda _, it: it.to_dict()))
+        work = Work.of(spec.method, {**options, **given.search(model)})
+        return _records(texts, await answered(request, model, work, _list(texts)))
+
+    handle.__doc__ = spec.summary
+    return handle
 
 
-async def summarize(request: Request) -> Response:
-    """Summarize texts."""
-    return await _sequences(request, "summarize")
-
-
-async def _sequences(request: Request, verb: str) -> Response:
-    given = await _fields(request)
-    model = _model(request, given, verb)
-    texts, prefix = _texts(model, given, "text"), given.take("prefix", str, "")
-    model.limits.check_texts([prefix], "prefix")
-    if given.take("stream", bool, False):
-        work = Work.of("results", {"prefix": prefix, **_streamable(model, given.search(model))})
-        return await event_stream(request, _events(request, model, work, _list(texts), lambda _, it: it.to_dict()))
-    work = Work.of("results", {"prefix": prefix, **given.search(model)})
-    return _records(texts, await answered(request, model, work, _list(texts)))
+def _option(model: ServedModel, given: Fields, name: str, kind: Kind) -> Any:
+    """Return a field besides the inputs, within the limits."""
+    value = given.need(name, _TYPES[kind])
+    if kind == "number":
+        model.limits.check(name, value, model.limits.tokens)
+    elif kind == "words":  # of any length that a body can have
+        model.limits.check(f"the length of {name}", len(value), model.limits.body)
+    elif kind == "text":
+        model.limits.check_texts([value], name)
+    return value
 
 
 async def generate(request: Request) -> Response:
@@ -88,16 +101,6 @@ async def _classify_files(request: Request) -> Response:
     return json_response(records[0] if len(records) == 1 else records)
 
 
-async def fill(request: Request) -> Response:
-    """Fill the masks of texts."""
-    given = await _fields(request)
-    model = _model(request, given, "fill")
-    texts, top = _texts(model, given, "text"), given.take("top", int, 1)
-    model.limits.check("top", top, model.limits.tokens)
-    work = Work.of("filled", {"top": top, **given.search(model)})
-    return _records(texts, await answered(request, model, work, _list(texts)))
-
-
 async def embed(request: Request) -> Response:
     """Embed texts, as vectors."""
     given = await _fields(request)
@@ -106,16 +109,6 @@ async def embed(request: Request) -> Response:
     how = {name: given.take(name, kind | None) for name, kind in (("pooling", str), ("normalize", bool))}
     given.finish()
     return _records(texts, await answered(request, model, Work.of("embeddings", how), _list(texts)))
-
-
-async def answer(request: Request) -> Response:
-    """Answer questions about a text."""
-    given = await _fields(request)
-    model = _model(request, given, "answer")
-    questions, context = _texts(model, given, "question"), given.need("context", str)
-    model.limits.check("the length of context", len(context), model.limits.body)
-    work = Work.of("answers", {"context": context, **given.search(model)})
-    return _records(questions, await answered(request, model, work, _list(questions)))
 
 
 async def score(request: Request) -> Response:
@@ -194,15 +187,15 @@ def _records(texts: Texts, found: list[Any]) -> Response:
     return json_response(records[0] if isinstance(texts, str) else records)
 
 
-Handler = Callable[[Request], Awaitable[Response]]
-ROUTES: Mapping[str, Handler] = {
-    "translate": translate,
-    "summarize": summarize,
+_ROUTES: dict[str, Handler] = {  # of tasks with more than that, and of all models
     "generate": generate,
     "classify": classify,
-    "fill": fill,
     "embed": embed,
-    "answer": answer,
     "score": score,
     "explain": explain,
 }
+
+
+def task_routes() -> dict[str, Handler]:
+    """Return the handlers of all routes by their names."""
+    return {name: _records_of(name, spec) for name, spec in TASKS.items() if spec.fields} | _ROUTES

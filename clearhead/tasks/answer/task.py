@@ -42,7 +42,7 @@ class Answering(Task):
     title = "A question-answering model"
     training_data = "windows of questions and their texts"
     usage = '--context text.txt "a question"'
-    required: ClassVar[dict[str, Any]] = {**TASKS["answer"], "data.joint": True}
+    required: ClassVar[dict[str, Any]] = {**TASKS["answer"].needs, "data.joint": True}
     defaults: ClassVar[dict[str, Any]] = {
         "data.max_len": 256,
         "model.pre_norm": True,

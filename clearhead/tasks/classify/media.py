@@ -141,7 +141,7 @@ class ImageClassification(MediaClassification):
     training_data = "labelled images"
     usage = "image.png"
     modalities = ("image",)
-    required: ClassVar[dict[str, Any]] = {**TASKS["classify"], "data.modality": "image"}
+    required: ClassVar[dict[str, Any]] = {**TASKS["classify"].needs, "data.modality": "image"}
     defaults: ClassVar[dict[str, Any]] = {
         **_DEFAULTS,
         "model.front": "patches",
@@ -191,7 +191,7 @@ class AudioClassification(MediaClassification):
     training_data = "labelled recordings"
     usage = "recording.wav"
     modalities = ("audio",)
-    required: ClassVar[dict[str, Any]] = {**TASKS["classify"], "data.modality": "audio"}
+    required: ClassVar[dict[str, Any]] = {**TASKS["classify"].needs, "data.modality": "audio"}
     defaults: ClassVar[dict[str, Any]] = {
         **_DEFAULTS,
         "model.front": "frames",

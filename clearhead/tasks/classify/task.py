@@ -40,7 +40,7 @@ class Classification(Task):
     title = "A text classifier"
     training_data = "labelled texts"
     usage = '"a text"'
-    required: ClassVar[dict[str, Any]] = {**TASKS["classify"], "data.joint": True}
+    required: ClassVar[dict[str, Any]] = {**TASKS["classify"].needs, "data.joint": True}
     defaults: ClassVar[dict[str, Any]] = {
         "model.pre_norm": True,
         "model.dropout": 0.3,  # a model overfits a few thousand texts quickly

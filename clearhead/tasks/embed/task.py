@@ -33,7 +33,7 @@ class Embedding(Task):
     title = "A text encoder"
     training_data = "texts"
     usage = '"a text"'
-    required = TASKS["embed"]
+    required = TASKS["embed"].needs
     unused = search_settings_but("batch_tokens")
     scores = ()
     searches = False

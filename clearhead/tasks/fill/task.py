@@ -39,7 +39,7 @@ class Filling(MaskedTokens):
     units = Units("pieces of text", "tokens", "filling", "texts")
     title = "A masked language model"
     usage = '"a text with a [MASK]"'
-    required: ClassVar[dict[str, Any]] = {**TASKS["fill"], "data.joint": True}
+    required: ClassVar[dict[str, Any]] = {**TASKS["fill"].needs, "data.joint": True}
     defaults: ClassVar[dict[str, Any]] = {
         "data.max_len": 128,
         "model.pre_norm": True,

@@ -47,7 +47,7 @@ class Generation(Task):
     title = "A language model"
     training_data = "blocks of text"
     usage = '"once upon a time"'
-    required = TASKS["generate"]
+    required = TASKS["generate"].needs
     defaults: ClassVar[dict[str, Any]] = {
         "data.normalise": (),
         "data.max_len": 256,

@@ -23,7 +23,7 @@ class Summarization(Sequences):
     title = "A summarization model"
     training_data = "documents with summaries"
     usage = '"a document"'
-    required = TASKS["summarize"]
+    required = TASKS["summarize"].needs
     defaults: ClassVar[dict[str, Any]] = {
         "data.max_len": 400,
         "decode.no_repeat_ngram": 3,

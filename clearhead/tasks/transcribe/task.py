@@ -44,7 +44,7 @@ class Transcription(Sequences):
     usage = "recording.wav"
     modalities = ("audio",)
     subword_dropout = False
-    required: ClassVar[dict[str, Any]] = {**TASKS["transcribe"], "data.modality": "audio", "data.joint": True}
+    required: ClassVar[dict[str, Any]] = {**TASKS["transcribe"].needs, "data.modality": "audio", "data.joint": True}
     defaults: ClassVar[dict[str, Any]] = {
         "model.front": "frames",
         "model.pre_norm": True,

@@ -27,7 +27,7 @@ class Translation(Sequences):
     title = "A translation model"
     training_data = "sentence pairs"
     usage = '"a sentence"'
-    required = TASKS["translate"]
+    required = TASKS["translate"].needs
     unused = ("model.pooling", "model.n_token_types")
     scores = ("loss", "token_accuracy", "bleu", "chrf", "exact_match")
     compared_by = ("bleu", "chrf")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from clearhead.config import Config, ModelConfig
+from clearhead.config import TASKS, Config, ModelConfig
 from clearhead.decode.registry import ENGINES
-from clearhead.tasks.registry import TASKS, task_named
+from clearhead.tasks.registry import task_named
 
 from ..conftest import Run
 

@@ -213,6 +213,9 @@ def test_npy_files(tmp_path: Path, image) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 4, 4, 3), np.uint8))
     np.save(tmp_path / "y.npy", np.array(["a", "b"]))
     assert [label for _, label in rows(tmp_path / "x.npy", tmp_path / "y.npy")] == ["a", "b"]
+    old = (tmp_path / "x.npy").read_bytes().replace(b"(2, 4, 4, 3), } ", b"(2L, 4, 4, 3), }")  # as Python 2 wrote it
+    (tmp_path / "x.npy").write_bytes(old)
+    assert b"2L" in old and [label for _, label in rows(tmp_path / "x.npy", tmp_path / "y.npy")] == ["a", "b"]
     np.save(tmp_path / "z.npy", np.array([1, 2, 3]))
     assert fails(tmp_path / "x.npy", tmp_path / "z.npy").value == (2, 3)
     for labels in (np.array([0.5, 1.0]), np.zeros((2, 2), np.uint8), np.array(1)):
