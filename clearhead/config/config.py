@@ -17,8 +17,7 @@ from .data_config import DataConfig
 from .decode_config import DecodeConfig
 from .model_config import ModelConfig
 from .model_settings import FOUND_IN_DATA, SHAPE
-from .presets import PRESETS, check_fits, origin_of, preset
-from .provenance import Origin, Origins, is_origin, may_replace
+from .presets import PRESETS, Origin, Origins, check_fits, is_origin, may_replace, origin_of, preset
 from .renamed import carried_over, renamed
 from .sections import SECTIONS, default_sections, flatten, read_setting, settings
 from .task_spec import TASKS
@@ -39,7 +38,7 @@ _EITHER_OR = (  # pairs of settings that exclude each other, and why
 class Config:
     """All settings of a run, as stored in `config.json` in a model folder.
 
-    `origins` says where each value came from (see `provenance`). A value that differs from its default and
+    `origins` says where each value came from (see `presets`). A value that differs from its default and
     has no recorded origin counts as the user's.
     """
 

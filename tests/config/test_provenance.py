@@ -9,7 +9,7 @@ import pytest
 
 from clearhead import Config, ConfigError, ModelConfig, TrainConfig
 from clearhead.config import PRESETS, SHAPE, preset
-from clearhead.config.provenance import Origin, may_replace, render_sources
+from clearhead.config.presets import Origin, may_replace, render_sources
 
 ORIGINS = get_args(Origin)
 

@@ -112,7 +112,7 @@ def test_a_damaged_tokenizer_is_named(gpt2: Path, content: str) -> None:
         ("eos_token_id", [], "model.eos_id=[] isn't valid"),
         ("architectures", "GPT2LMHeadModel", "expected: a list of names"),
         ("architectures", 5, "has a value of the wrong type"),
-        ("bad_words_ids", [3], "has a value of the wrong type"),
+        ("bad_words_ids", [3], "expected: a list of words"),
         ("model_type", None, "has no model_type"),
         ("model_type", "mbart", "config.json has model_type='mbart', a family that can't be read"),
     ],

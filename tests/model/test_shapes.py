@@ -28,9 +28,9 @@ from clearhead.model import (
     linear,
     masks,
     norms,
+    piecewise,
     pointer,
     positions,
-    residual,
     transformer,
 )
 from clearhead.model.fronts import frames, front, patches, tokens
@@ -136,8 +136,8 @@ def cross_attention() -> attention.CrossAttention:
     return attention.CrossAttention(D, H, n_kv_heads=G)
 
 
-def add_norms(count: int) -> list[residual.AddNorm]:
-    return [residual.AddNorm(norms.LayerNorm(D)) for _ in range(count)]
+def add_norms(count: int) -> list[norms.AddNorm]:
+    return [norms.AddNorm(norms.LayerNorm(D)) for _ in range(count)]
 
 
 def model(topology: str = "encoder-decoder", **more: Any) -> torch.nn.Module:
@@ -170,6 +170,7 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "attention.scaled_dot_product_attention": attention.scaled_dot_product_attention,
     "attention.fused_attention": attention.fused_attention,
     "attention.attention_weights": attention.attention_weights,
+    "piecewise.piecewise": lambda q, k, v: piecewise.piecewise(attention._equation_1, q, k, v, None, None, 0.0),
     "attention.Attend.forward": attention.Attend(),
     "attention.Attend.weights": attention.Attend().weights,
     "attention.MultiHeadAttention.forward": lambda q, k, v: attention.MultiHeadAttention(D, H)(q, k, v),
@@ -237,7 +238,7 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "positions.Relative.bucket": lambda x: positions.Relative(H).bucket(x.long()),
     "positions.Relative.bias": lambda *at: positions.Relative(H).bias(*map(ids, at)),
     "positions.Alibi.bias": lambda *at: positions.Alibi(H).bias(*map(ids, at)),
-    "residual.AddNorm.forward": lambda x: add_norms(1)[0](x, torch.sin),
+    "norms.AddNorm.forward": lambda x: add_norms(1)[0](x, torch.sin),
     "transformer.Encoder.forward": lambda x, types, mask: model("encoder-only", n_token_types=V)(
         ids(x), ids(types), mask=mask > 0
     ),

@@ -521,7 +521,7 @@ def test_a_device_that_is_gone_is_rejected(toy, monkeypatch, stopped: Path) -> N
     def gone(asked: str) -> str:
         raise ConfigError("it's gone", name="train.device", value=asked)
 
-    monkeypatch.setattr(hyperparameters, "choose_device", gone)
+    monkeypatch.setattr("clearhead.training.prepare.choose_device", gone)
     with pytest.raises(ConfigError) as caught:
         until_finished(toy.config(), stopped)
     assert (caught.value.name, caught.value.value) == ("train.device", "cpu")

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...config import FAMILIES, Config, ModelConfig, preset, settings
 from ...config.messages import printable, say
-from ...config.provenance import render_sources
+from ...config.presets import render_sources
 from ..configure import configure
 from ..folder_summary import render_folder, summarize_folder
 from ..models import add_consent

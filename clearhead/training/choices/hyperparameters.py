@@ -15,8 +15,7 @@ from typing import Any, Literal
 import torch
 
 from ...config import PRESETS, SHAPE, Config, TrainConfig, preset
-from ...config.presets import origin_of
-from ...config.provenance import Origin
+from ...config.presets import Origin, origin_of
 from ...config.values import counted
 from ...data.batches import Plan
 from ...decode.engine import usable_cores

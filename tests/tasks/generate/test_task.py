@@ -337,5 +337,5 @@ def test_an_answer_is_the_text_with_its_continuation() -> None:
     answers = generation.answers(model, texts, search)
     generator = generation.generator(model, search)
     for text, answer in zip(texts, answers):
-        [[continuation]] = generator.continuations([generator.prompt(text)])
+        [[continuation]] = generator.records(generator.read([text]))
         assert answer == text + continuation.text
