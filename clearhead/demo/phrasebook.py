@@ -1,4 +1,4 @@
-"""The demo's English-French phrasebook: sentences from a small grammar, and their split.
+"""The demo's English-French phrasebook: sentences from a small grammar, their split, and everyday sentences.
 
 `python -m clearhead.demo.phrasebook --sample 200 --seed 1` prints tab-separated sample pairs.
 """
@@ -16,6 +16,7 @@ from itertools import combinations
 from pathlib import Path
 
 FILE = Path(__file__).with_name("phrasebook.tsv.bz2")  # English, French, lemmas; made by tools/phrasebook
+_EVERYDAY = Path(__file__).with_name("everyday.tsv")  # English, French; written by hand
 
 # A pair of content words can be held out if it makes up at most one in twenty uses of each word.
 _LEANS = 20
@@ -33,8 +34,22 @@ class Phrase:
 
 
 def phrases() -> list[Phrase]:
-    """Return every sentence in a fixed order. No English sentence occurs twice."""
+    """Return every sentence of the grammar in a fixed order. No English sentence occurs twice."""
     return list(_phrases())
+
+
+def everyday() -> list[Phrase]:
+    """Return greetings and other everyday sentences, which have no content words and are never held out.
+
+    Each is also spelled without its capital, without its final mark, and without both, since people type it like this.
+    """
+    found: dict[str, str] = {}
+    for line in _EVERYDAY.read_text(encoding="utf-8").splitlines():
+        english, french = line.split("\t")
+        for text in (english, english.rstrip(".!?")):
+            found.setdefault(text, french)
+            found.setdefault(text[0].lower() + text[1:], french)
+    return [Phrase(english, french, ()) for english, french in found.items()]
 
 
 def split(seed: int = 0) -> tuple[list[Phrase], list[Phrase]]:

@@ -1,14 +1,16 @@
-"""The phrasebook: its sentences and their split."""
+"""The phrasebook: its sentences, their split, and the everyday sentences."""
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
 
 import pytest
 
-from clearhead.demo.phrasebook import Phrase, main, pairs, phrases, split, withheld_pairs, words
+from clearhead.data.split import spelling
+from clearhead.demo.phrasebook import Phrase, everyday, main, pairs, phrases, split, withheld_pairs, words
 
 ALL = phrases()
 SPLITS = [split(seed) for seed in (0, 1)]
@@ -78,6 +80,42 @@ def test_sentences_are_of_natural_length() -> None:
     lengths = [len(phrase.english.split()) for phrase in TRAIN]
     assert 6 <= sum(lengths) / len(lengths) <= 9
     assert max(lengths) <= 16
+
+
+# --- everyday sentences
+
+
+def test_the_first_sentences_that_people_try_are_among_the_everyday_ones_however_they_are_spelled() -> None:
+    french = {phrase.english: phrase.french for phrase in everyday()}
+    assert french["Hello!"] == french["hello!"] == french["Hello"] == french["hello"] == "Bonjour !"
+    assert french["Hello."] == "Bonjour."
+    assert french["thank you very much"] == french["Thank you very much."] == "Merci beaucoup."
+    assert len(french) == len(everyday()) >= 900
+
+
+def test_everyday_sentences_are_never_held_out_and_agree_with_the_grammar() -> None:
+    known = {spelling(phrase.english): phrase.french for phrase in ALL}
+    held_out = {spelling(phrase.english) for phrase in HELD_OUT}
+    for phrase in everyday():
+        assert known.get(spelling(phrase.english), phrase.french) == phrase.french, phrase
+        assert spelling(phrase.english) not in held_out, phrase
+
+
+def test_everyday_sentences_that_differ_in_case_and_marks_alone_mean_the_same() -> None:
+    said = defaultdict(set)
+    for phrase in everyday():
+        said[spelling(phrase.english)].add(spelling(phrase.french))
+    assert all(len(french) == 1 for french in said.values())
+
+
+def test_everyday_sentences_are_printed_as_each_language_prints_them() -> None:
+    for phrase in everyday():
+        for text in (phrase.english, phrase.french):
+            assert text == " ".join(text.split()) and not re.search(r" [.,]|[’\"]", text), phrase
+        assert phrase.french[0].isupper() and re.search(r"[.]$| [?!]$", phrase.french), phrase
+        assert not re.search(r"[^ ][?!]", phrase.french) and not re.search(r" [?!]", phrase.english), phrase
+        mark = phrase.english[-1] if phrase.english[-1] in ".?!" else phrase.french[-1]
+        assert mark == phrase.french[-1], phrase
 
 
 # --- the command

@@ -8,6 +8,7 @@ import pytest
 
 from clearhead import TrainingError, load
 from clearhead.demo import phrasebook_demo
+from clearhead.demo.phrasebook import everyday
 from clearhead.demo.phrasebook_demo import EXPECTED, run_demo
 from clearhead.folder.checkpoint import RunFolder
 from clearhead.folder.manifest import read_verified
@@ -18,6 +19,7 @@ SMALL = {"model.d_model": 16, "model.n_heads": 2, "model.d_ff": 32, "decode.max_
 SMALL |= {"model.n_encoder_layers": 1, "model.n_decoder_layers": 1}
 FEW = {"train.steps": 3, "train.eval_every": 3, "train.save_every": 3, "train.warmup": 1, "train.eval_sentences": 2}
 TRAINING, HELD_OUT = phrasebook_demo.split()
+EVERYDAY = everyday()[:12]
 
 
 @pytest.fixture
@@ -25,6 +27,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo of three steps over two hundred phrases, with a tiny model."""
     monkeypatch.setattr(phrasebook_demo, "SETTINGS", phrasebook_demo.SETTINGS | SMALL | FEW)
     monkeypatch.setattr(phrasebook_demo, "split", lambda: (TRAINING[:200], HELD_OUT[:12]))
+    monkeypatch.setattr(phrasebook_demo, "everyday", lambda: EVERYDAY)
 
 
 def test_it_leaves_the_model_the_scores_and_two_pictures_and_replaces_its_own_earlier_folder(
@@ -44,7 +47,10 @@ def test_it_leaves_the_model_the_scores_and_two_pictures_and_replaces_its_own_ea
     assert "model.safetensors" in read_verified(out)
     words = (out / "words.txt").read_text(encoding="utf-8").splitlines()
     assert words == sorted(set(words), key=str.casefold) and {"are", "is", "."} <= set(words)
-    assert len((out / "phrasebook" / "train.tsv").read_text(encoding="utf-8").splitlines()) == 200
+    lines = (out / "phrasebook" / "train.tsv").read_text(encoding="utf-8").splitlines()
+    valid = (out / "phrasebook" / "valid.tsv").read_text(encoding="utf-8").splitlines()
+    assert len(set(lines) | set(valid)) == 200 + len(EVERYDAY) and not set(valid) & set(lines)
+    assert lines.count("Hello!\tBonjour !") > 1
     assert list((tmp_path / "runs").iterdir()) == [out]
     told = capsys.readouterr()
     assert "exact match 0." in told.out and f"expected: at least {EXPECTED}" in told.out
@@ -152,7 +158,9 @@ def test_an_earlier_one_stays_whole_until_another_has_something_to_put_in_its_pl
 
 
 @pytest.mark.slow
-def test_the_demo_reaches_the_score_that_it_promises_and_answers_alike_in_any_company(tmp_path: Path) -> None:
+def test_the_demo_reaches_the_score_that_it_promises_and_answers_alike_in_any_company(
+    tmp_path: Path,
+) -> None:
     run_demo(tmp_path / "demo")
     evaluation = json.loads((tmp_path / "demo" / "evaluation.json").read_text(encoding="utf-8"))
     assert evaluation["exact_match"] >= EXPECTED and evaluation["sentences"] >= 2000
@@ -166,3 +174,6 @@ def test_the_demo_reaches_the_score_that_it_promises_and_answers_alike_in_any_co
     assert len(differing) <= len(sources) / 1000
     for one, other in zip(alone, together):
         assert abs(one.score - other.score) < 1e-4
+    asked = everyday()
+    answers = app([phrase.english for phrase in asked])
+    assert sum(answer == phrase.french for answer, phrase in zip(answers, asked)) >= 0.98 * len(asked)

@@ -184,7 +184,7 @@ def test_training_whose_messages_nobody_reads_is_stopped_as_a_failure(through: s
         arguments = ["demo", "--out", "x"]
     few = {"train.steps": 3, "train.eval_every": 3, "train.save_every": 3, "train.warmup": 1, "train.threads": 1}
     hasty = f"from clearhead.demo import phrasebook_demo as demo; demo.SETTINGS |= {few}; "
-    hasty += "phrases = demo.split(); demo.split = lambda: (phrases[0][:200], phrases[1][:12]); "
+    hasty += "phrases = demo.split(); demo.split = lambda: (phrases[0][:200], phrases[1][:12]); demo.everyday = list; "
     script = f"{hasty} import sys; from clearhead.cli import main; sys.exit(main({arguments}))"
     reading, writing = os.pipe()
     os.close(reading)
