@@ -43,10 +43,6 @@ def _augment(*values: Any) -> tuple[str, ...]:
     return tuple(name if value is True else f"{name}={value}" for name, value in given.items())
 
 
-def _head_layer(pooler: Any, token_transform: Any) -> Any:
-    return "norm" if token_transform else pooler
-
-
 def _rotary(base: Any, scaling: Any) -> str:
     base = int(base) if isinstance(base, float) and base.is_integer() else base
     return f"{base}" if scaling == "none" else f"{base}:{scaling}"
