@@ -19,7 +19,9 @@ from .uploads import check_pixels, expect_modality, expect_text, is_upload, uplo
 
 Texts = str | list[str]
 Handler = Callable[[Request], Awaitable[Response]]
-_TYPES: Mapping[Kind, Any] = {"text": str, "words": str, "flag": bool, "number": int}
+_TYPES: Mapping[Kind, Any] = {
+    "texts": Texts, "stops": Texts, "text": str, "words": str, "pooling": str, "flag": bool, "number": int,
+}  # fmt: skip
 
 
 async def _fields(request: Request) -> Fields:
@@ -52,8 +54,8 @@ def _option(model: ServedModel, given: Fields, name: str, kind: Kind) -> Any:
         model.limits.check(name, value, model.limits.tokens)
     elif kind == "words":  # of any length that a body can have
         model.limits.check(f"the length of {name}", len(value), model.limits.body)
-    elif kind == "text":
-        model.limits.check_texts([value], name)
+    elif kind in ("text", "texts", "stops"):
+        model.limits.check_texts(_list(value), name)
     return value
 
 
