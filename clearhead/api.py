@@ -7,7 +7,7 @@ app("I am hungry.")              # returns a str for one text, a list for severa
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -230,12 +230,13 @@ def _checked_path(path: object, name: str) -> Path:
         raise ConfigError(
             f"{name}={path!r} isn't the path of a model folder", expected="a str or a Path", name=name, value=path
         )
-    with suppress(PermissionError):  # the first to read or write there says it better
-        try:
-            (Path(path) / ("x" * _LONGEST_NAME)).exists()
-        except OSError as error:
-            what = f"{name} is a path of {len(str(path)):,} characters: {error.strerror}"
-            raise ConfigError(what, expected="a shorter path", name=name, value=path) from error
+    try:
+        (Path(path) / ("x" * _LONGEST_NAME)).exists()
+    except PermissionError:
+        pass  # the first to read or write there says it better
+    except OSError as error:
+        what = f"{name} is a path of {len(str(path)):,} characters: {error.strerror}"
+        raise ConfigError(what, expected="a shorter path", name=name, value=path) from error
     return Path(path)
 
 

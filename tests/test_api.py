@@ -276,6 +276,15 @@ def test_what_is_no_path_is_rejected(wrong: Any) -> None:
     assert (caught.value.name, caught.value.value) == ("path", wrong)
 
 
+def test_a_path_that_may_not_be_read_is_not_called_too_long(tmp_path: Path, monkeypatch) -> None:
+    def forbidden(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch, pytest.raises(ModelError):
+        patch.setattr(Path, "exists", forbidden)
+        load(tmp_path)
+
+
 @pytest.mark.parametrize("path", ["x" * 5000, "xy/" * 1350])
 def test_a_path_too_long_for_a_file_is_rejected(path: str) -> None:
     for call in (load, lambda it: train(Config(), it)):

@@ -92,8 +92,8 @@ class CompletionWriter(Writer[Completed]):
         """Return the scores of the tokens of a prompt. All its answers share them."""
         if read.text not in self._prompts:
             scores = yield from self._scored_prompt(read)
-            for old in list(self._prompts)[: max(len(self._prompts) + 1 - _KEPT, 0)]:
-                del self._prompts[old]
+            if len(self._prompts) == _KEPT:
+                del self._prompts[next(iter(self._prompts))]  # the oldest
             self._prompts[read.text] = scores
         return self._prompts[read.text]
 

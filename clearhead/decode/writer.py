@@ -15,9 +15,8 @@ from .beams import Hypothesis
 from .session import Session
 
 R = TypeVar("R")
-Grow: TypeAlias = Callable[
-    [int], str
-]  # takes the next token of an answer, and returns the text so far that can't change
+# Takes the next token of an answer, and returns the text so far that can't change.
+Grow: TypeAlias = Callable[[int], str]
 
 
 @dataclass(frozen=True)

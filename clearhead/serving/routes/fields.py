@@ -42,11 +42,6 @@ class Fields:
             raise RequestError(400, f"{name} is missing", expected=f"the field {name}", name=name)
         return self.take(name, kind)
 
-    def __contains__(self, name: str) -> bool:
-        """Return whether a field hasn't been read yet."""
-        self._known.append(name)
-        return name in self._left
-
     def search(self, model: ServedModel) -> dict[str, Any]:
         """Return all other fields, which are search settings that fit the model and the limits.
 

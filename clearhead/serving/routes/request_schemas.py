@@ -113,12 +113,10 @@ def _can(task: str, model: ServedModel) -> bool:
 
 def _searched(task: str) -> list[str]:
     """Return the search settings that a body can have."""
-    if task == "score":
-        return ["alpha"]
-    spec = TASKS["translate" if task == "explain" else task] if task != "page" else None
-    if spec is None or not spec.searches:
-        return [*spec.searched] if spec else []
-    return [it for it in SEARCH if it not in spec.unsearched]
+    spec = TASKS.get("translate" if task == "explain" else task)
+    if spec is None:
+        return ["alpha"] if task == "score" else []
+    return [it for it in SEARCH if it not in spec.unsearched] if spec.searches else [*spec.searched]
 
 
 def _task(task: str, shelf: ModelShelf) -> Schema:

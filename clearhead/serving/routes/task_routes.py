@@ -36,7 +36,8 @@ def _records_of(name: str, spec: TaskSpec) -> Handler:
         given = await _fields(request)
         model = _model(request, given, name)
         texts = _texts(model, given, source)
-        options = {it: _option(model, given, it, spec.fields[it]) for it in others if it in given or it in spec.needed}
+        asked = {it: _option(model, given, it, spec) for it in others}
+        options = {it: value for it, value in asked.items() if value is not None}
         if options.pop("stream", False):
             work = Work.of(spec.method, {**options, **_streamable(model, given.search(model))})
             return await event_stream(request, _events(request, model, work, _list(texts), lambda _, it: it.to_dict()))
@@ -47,9 +48,12 @@ def _records_of(name: str, spec: TaskSpec) -> Handler:
     return handle
 
 
-def _option(model: ServedModel, given: Fields, name: str, kind: Kind) -> Any:
-    """Return a field besides the inputs, within the limits."""
-    value = given.need(name, _TYPES[kind])
+def _option(model: ServedModel, given: Fields, name: str, spec: TaskSpec) -> Any:
+    """Return a field besides the inputs, within the limits, or None if it's absent."""
+    kind = spec.fields[name]
+    value = (given.need if name in spec.needed else given.take)(name, _TYPES[kind])
+    if value is None:
+        return None
     if kind == "number":
         model.limits.check(name, value, model.limits.tokens)
     elif kind == "words":  # of any length that a body can have
@@ -81,12 +85,8 @@ async def generate(request: Request) -> Response:
 
 async def classify(request: Request) -> Response:
     """Label texts, or uploaded images or recordings."""
-    if is_upload(request):
-        return await _classify_files(request)
-    given = await _fields(request)
-    model = _model(request, given, "classify")
-    texts = _texts(model, given, "text")
-    return _records(texts, await answered(request, model, Work.of("results", given.search(model)), _list(texts)))
+    classify_texts = _records_of("classify", TASKS["classify"])
+    return await (_classify_files if is_upload(request) else classify_texts)(request)
 
 
 async def _classify_files(request: Request) -> Response:
