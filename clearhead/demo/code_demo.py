@@ -1,7 +1,5 @@
 """`clearhead demo generate`: train a language model on Python's standard library and compare it with gzip and xz."""
 
-import shlex
-import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,7 +9,7 @@ from ..config import DataConfig
 from ..config.messages import say
 from ..data.forms import TextForm
 from . import library
-from .demo_folder import DemoFolder, command
+from .demo_folder import DemoFolder
 
 LIBRARY = "library"  # subfolder of the model folder with the source files
 PROMPTS = (
@@ -57,23 +55,21 @@ def run_code_demo(out: Path) -> None:
     Raises:
         TrainingError: the folder contains something else.
     """
-    begun = time.monotonic()
-    folder = DemoFolder(out, LIBRARY, SETTINGS["data.name"])
-    folder.check_replaceable()
+    folder = DemoFolder(out, LIBRARY, SETTINGS)
     root = library.folder()
     training, held_out = library.split(root)
     files = {"train.jsonl": training, "held-out.jsonl": held_out}
     folder.write((name, library.as_json_lines(sources)) for name, sources in files.items())
     say(f"{root} has {len(training):,} files to train on and {len(held_out):,} held out.\n")
-    folder.train(SETTINGS, "train.jsonl", began=begun)
+    folder.train("train.jsonl")
     app = cast(LanguageModel, load(out))
-    evaluation = app.evaluate(TextForm().read([str(out / LIBRARY / "held-out.jsonl")], DataConfig()))
+    evaluation = app.evaluate(TextForm().read([folder.path("held-out.jsonl")], DataConfig()))
     app.save_evaluation(evaluation)
     _report(evaluation, library.packed(training, held_out))
     _examples(app)
-    say(f"\nDone in {time.monotonic() - begun:.0f} seconds. {out} contains the model and evaluation.json.")
+    folder.say_done()
     say("Try a text of your own:\n")
-    say(f'  {shlex.quote(command())} generate {shlex.quote(str(out))} "def main(" --chars 300\n')
+    say(f'  {folder.command("generate")} "def main(" --chars 300\n')
 
 
 def _report(evaluation: Evaluation, packed: library.Packed) -> None:

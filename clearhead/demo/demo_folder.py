@@ -1,13 +1,16 @@
 """The folder of a demo: its model and training data. A demo replaces only an earlier demo."""
 
+import shlex
 import sys
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..api import train
 from ..config import Config
+from ..config.messages import say
 from ..errors import ModelError, TrainingError
 from ..folder.atomic import writing
 from ..folder.checkpoint import RunFolder
@@ -18,21 +21,30 @@ from ..training.signals import StoppedError
 
 @dataclass(frozen=True)
 class DemoFolder:
-    """The model folder `out`, and `data`, the subfolder with the training data."""
+    """The model folder of a demo that begins now.
+
+    Args:
+        out: the model folder.
+        data: its subfolder with the training data.
+        settings: the settings of the model. Their data.name identifies an earlier demo.
+
+    Raises:
+        TrainingError: the folder contains anything but an earlier demo, finished or not.
+    """
 
     out: Path
     data: str
-    name: str  # data.name, which identifies an earlier demo
+    settings: Mapping[str, Any]
+    _begun: float = field(default_factory=time.monotonic)
 
-    def check_replaceable(self) -> None:
-        """Raise a TrainingError if the folder contains anything but an earlier demo, finished or not."""
+    def __post_init__(self) -> None:
         if not self.out.is_dir():  # creating the folder rejects a file
             return
         names = {it.name for it in self.out.iterdir() if not it.name.startswith(".")}
         if not names or names in ({MANIFEST}, {MANIFEST, self.data}):  # empty, or a demo that never started to train
             return
         try:
-            ours = read_config(self.out).data.name == self.name
+            ours = read_config(self.out).data.name == self.settings["data.name"]
         except ModelError:
             ours = False
         if not ours:
@@ -57,14 +69,29 @@ class DemoFolder:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
 
-    def train(self, settings: Mapping[str, Any], *files: str, began: float | None = None) -> None:
-        """Train on some of the files. A time budget starts at `began`, as in `clearhead.train`."""
-        config = Config().override({**settings, "data.train": tuple(str(self.out / self.data / it) for it in files)})
+    def train(self, *files: str, valid: str | None = None) -> None:
+        """Train on some of the files, and validate on another or on part of them. A time budget includes the data."""
+        values = {**self.settings, "data.train": tuple(map(self.path, files))}
+        config = Config().override(values | ({"data.valid": (self.path(valid),)} if valid else {}))
         try:
-            train(config, self.out, replace=True, began=began)
+            train(config, self.out, replace=True, began=self._begun)
         except StoppedError as error:
             fix = "run the same command to start the demo again"
             raise StoppedError("stopped", error.exit_code, fix) from error
+
+    def path(self, file: str) -> str:
+        """Return the path of a file in the subfolder."""
+        return str(self.out / self.data / file)
+
+    def command(self, verb: str, *arguments: str) -> str:
+        """Return a command for the model that the user can paste, with the program that's running now."""
+        called = Path(sys.argv[0])
+        program = str(called) if called.name == "clearhead" and called.exists() else "clearhead"
+        return shlex.join([program, verb, str(self.out), *arguments])
+
+    def say_done(self, files: str = "the model and evaluation.json") -> None:
+        """Say how long it took, and what the folder contains."""
+        say(f"\nDone in {time.monotonic() - self._begun:.0f} seconds. {self.out} contains {files}.")
 
 
 def expect(name: str, value: float, least: float) -> None:
@@ -77,9 +104,3 @@ def expect(name: str, value: float, least: float) -> None:
             name=name.replace(" ", "_"),
             value=value,
         )
-
-
-def command() -> str:
-    """Return the command that started this program, for commands that the user can paste."""
-    called = Path(sys.argv[0])
-    return str(called) if called.name == "clearhead" and called.exists() else "clearhead"

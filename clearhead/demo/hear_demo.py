@@ -1,7 +1,5 @@
 """`clearhead demo hear`: synthesise telephone keys, train a transcriber, and score it on unseen strings of keys."""
 
-import shlex
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +9,7 @@ from ..apps.evaluation import Evaluation
 from ..apps.transcriber import Transcriber
 from ..config import NEWEST
 from ..config.messages import say
-from .demo_folder import DemoFolder, command, expect
+from .demo_folder import DemoFolder, expect
 from .touch_tones import recordings, strings
 
 RECORDINGS = "keys"  # subfolder of the model folder with the recordings
@@ -54,9 +52,7 @@ def run_hear_demo(out: Path) -> None:
     Raises:
         TrainingError: the folder contains something else, or the exact match at 10 dB is below `EXPECTED`.
     """
-    begun = time.monotonic()
-    folder = DemoFolder(out, RECORDINGS, SETTINGS["data.name"])
-    folder.check_replaceable()
+    folder = DemoFolder(out, RECORDINGS, SETTINGS)
     held_out = strings(max(HELD_OUT.values()), seed=0)
     training = strings(N_TRAINING, seed=1, repeats=REPEATS, without=held_out)
     folder.write(_files(training, held_out))
@@ -64,19 +60,17 @@ def run_hear_demo(out: Path) -> None:
         f"{len(training):,} recordings of telephone keys to train on, and {len(held_out):,} held-out strings of keys, "
         f"which never occur in training. Listen to those in {out / RECORDINGS}.\n"
     )
-    folder.train(SETTINGS, "train.csv")
+    folder.train("train.csv")
     app = cast(Transcriber, load(out))
-    evaluations = {noise: app.evaluate(str(out / RECORDINGS / f"{_name(noise)}.csv")) for noise in HELD_OUT}
+    evaluations = {noise: app.evaluate(folder.path(f"{_name(noise)}.csv")) for noise in HELD_OUT}
     first = next(iter(HELD_OUT))
     app.save_evaluation(evaluations[first])
     _report(evaluations)
     _examples(evaluations[min(HELD_OUT)])
-    say(f"\nDone in {time.monotonic() - begun:.0f} seconds. {out} contains the model and evaluation.json.")
+    folder.say_done()
     say("Transcribe some recordings, or look at what the model attends to:\n")
-    heard = out / RECORDINGS / _name(first)
-    called, model = shlex.quote(command()), shlex.quote(str(out))
-    say(f"  {called} transcribe {model} {shlex.quote(str(heard / '0000.wav'))} {shlex.quote(str(heard / '0001.wav'))}")
-    say(f"  {called} explain {model} {shlex.quote(str(heard / '0000.wav'))}\n")
+    one, two = (folder.path(f"{_name(first)}/000{number}.wav") for number in range(2))
+    say(f"  {folder.command('transcribe', one, two)}\n  {folder.command('explain', one)}\n")
     expect("exact match", evaluations[first].scores.exact_match, EXPECTED)
 
 

@@ -16,7 +16,7 @@ _HELD_OUT = 20  # one file in this many is held out
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """A source file: its path in the library, separated by `/`, and its text."""
 
     path: str
@@ -33,7 +33,7 @@ def folder() -> Path:
     return Path(sysconfig.get_path("stdlib"))
 
 
-def split(root: Path) -> tuple[list[Source], list[Source]]:
+def split(root: Path) -> tuple[list[SourceFile], list[SourceFile]]:
     """Return the training files and the held-out files, sorted by path.
 
     Tests, installed packages, empty files and files that aren't UTF-8 are left out.
@@ -54,7 +54,7 @@ def split(root: Path) -> tuple[list[Source], list[Source]]:
     return training, held_out
 
 
-def _sources(root: Path) -> list[Source]:
+def _sources(root: Path) -> list[SourceFile]:
     found = []
     for path in root.rglob("*.py"):
         inside = path.relative_to(root)
@@ -64,11 +64,11 @@ def _sources(root: Path) -> list[Source]:
             except (OSError, UnicodeDecodeError):
                 continue
             if text.strip() and "\0" not in text:
-                found.append(Source(inside.as_posix(), text))
+                found.append(SourceFile(inside.as_posix(), text))
     return found
 
 
-def as_json_lines(sources: Sequence[Source]) -> bytes:
+def as_json_lines(sources: Sequence[SourceFile]) -> bytes:
     """Return one document per line, in the format that `clearhead train` reads."""
     return "".join(f"{json.dumps({'path': it.path, 'text': it.text})}\n" for it in sources).encode()
 
@@ -82,7 +82,7 @@ class Packed:
     xz_after: float
 
 
-def packed(training: Sequence[Source], held_out: Sequence[Source]) -> Packed:
+def packed(training: Sequence[SourceFile], held_out: Sequence[SourceFile]) -> Packed:
     """Compress the concatenated files with `gzip -9` and `xz -9`.
 
     xz_after = 8 (size of xz(training + held out) - size of xz(training)) / bytes held out

@@ -1,7 +1,5 @@
 """`clearhead demo translate`: train a translator on the embedded phrasebook, and score it on unseen sentences."""
 
-import shlex
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -14,7 +12,7 @@ from ..config.messages import say
 from ..errors import ConfigError
 from ..pictures.figures import attention_heatmap
 from ..readers.pairs import read_pairs
-from .demo_folder import DemoFolder, command, expect
+from .demo_folder import DemoFolder, expect
 from .phrasebook import Phrase, everyday, split
 
 PHRASES = "phrasebook"  # subfolder of the model folder with the sentences
@@ -54,9 +52,7 @@ def run_demo(out: Path) -> None:
     Raises:
         TrainingError: the folder contains something else, or the exact match is below `EXPECTED`.
     """
-    begun = time.monotonic()
-    folder = DemoFolder(out, PHRASES, SETTINGS["data.name"])
-    folder.check_replaceable()
+    folder = DemoFolder(out, PHRASES, SETTINGS)
     training, held_out = split()
     validation = training[::VALIDATED]
     rest = [phrase for at, phrase in enumerate(training) if at % VALIDATED]
@@ -67,20 +63,17 @@ def run_demo(out: Path) -> None:
         "Each held-out sentence combines two words that never occur together in training.\n"
         "Training also includes greetings and other everyday sentences.\n"
     )
-    folder.train(SETTINGS | {"data.valid": (str(out / PHRASES / "valid.tsv"),)}, "train.tsv")
+    folder.train("train.tsv", valid="valid.tsv")
     app = cast(Translator, load(out))
-    evaluation = app.evaluate(read_pairs([out / PHRASES / "held-out.tsv"]))
+    evaluation = app.evaluate(read_pairs([folder.path("held-out.tsv")]))
     app.save_evaluation(evaluation)
     _report(evaluation)
     example = _examples(app, evaluation)
     _draw_attention(app, example, out / PICTURES[1])
-    shown = [shlex.quote(command()), "explain", shlex.quote(str(out)), shlex.quote(WATCHED), "--html"]
-    write_page(app, app.explain(WATCHED), out / PAGE, " ".join([*shown, PAGE]))
-    seconds = time.monotonic() - begun
-    pictures = "".join(f", {name}" for name in PICTURES if (out / name).exists())
-    say(f"\nDone in {seconds:.0f} seconds. {out} contains the model, evaluation.json{pictures}.")
+    write_page(app, app.explain(WATCHED), out / PAGE, folder.command("explain", WATCHED, "--html", PAGE))
+    folder.say_done(", ".join(["the model", "evaluation.json", *(it for it in PICTURES if (out / it).exists())]))
     say("words.txt lists the words it knows. Try your own sentence:\n")
-    say(f'  {shlex.quote(command())} translate {shlex.quote(str(out))} "{example}"\n')
+    say(f'  {folder.command("translate")} "{example}"\n')
     say(f"Open this page to see through the model, head by head:\n\n  {(out / PAGE).resolve().as_uri()}\n")
     expect("exact match", evaluation.scores.exact_match, EXPECTED)
 

@@ -1,26 +1,25 @@
 """`clearhead demo see`: draw digits and shapes, train a classifier, and score it on unseen sizes and tilts of each."""
 
 import io
-import shlex
-import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..api import Classifier, load
 from ..apps.evaluation import Evaluation
 from ..config.messages import say
-from .contact_sheet import contact_sheet
-from .demo_folder import DemoFolder, command, expect
+from ..inspection.page.media_data import png
+from .demo_folder import DemoFolder, expect
 from .drawn_figures import LABELS, Drawings, draw
 
 IMAGES = "images"  # subfolder of the model folder with the drawings
 EXPECTED = 0.97  # accuracy on the held-out images, with these settings and this seed
 N_TRAINING, N_HELD_OUT = 30_000, 2_000
-_SHOWN = 12  # images of each figure on a contact sheet
+_SHOWN, _GAP = 12, 2  # images of each figure on a contact sheet, and pixels between two of them
 
 # Every image is drawn with noise, so a small model needs no dropout. In three minutes it learns most at this learning
 # rate, which is higher than the default for so many images. At this width bf16 isn't faster than fp32.
@@ -55,9 +54,7 @@ def run_see_demo(out: Path) -> None:
     Raises:
         TrainingError: the folder contains something else, or the accuracy is below `EXPECTED`.
     """
-    begun = time.monotonic()
-    folder = DemoFolder(out, IMAGES, SETTINGS["data.name"])
-    folder.check_replaceable()
+    folder = DemoFolder(out, IMAGES, SETTINGS)
     training, held_out = draw(N_TRAINING, 0, held_out=False), draw(N_HELD_OUT, 0, held_out=True)
     folder.write(file for name, it in (("train", training), ("held-out", held_out)) for file in _files(name, it))
     say(
@@ -65,16 +62,15 @@ def run_see_demo(out: Path) -> None:
         f"{len(held_out.labels):,} held out. Each held-out image has a size and a tilt that this figure never has "
         f"together in training. {out / IMAGES}/train.png shows some.\n"
     )
-    folder.train(SETTINGS, "train.npy", "train.txt")
+    folder.train("train.npy", "train.txt")
     app = cast(Classifier, load(out))
-    evaluation = app.evaluate([str(out / IMAGES / f"held-out.{kind}") for kind in ("npy", "txt")])
+    evaluation = app.evaluate([folder.path("held-out.npy"), folder.path("held-out.txt")])
     app.save_evaluation(evaluation)
     _report(evaluation)
-    say(f"\nDone in {time.monotonic() - begun:.0f} seconds. {out} contains the model and evaluation.json.")
+    folder.say_done()
     say("Label some images, or look at what the model attends to:\n")
-    called, model, data = command(), shlex.quote(str(out)), str(out / IMAGES / "held-out.npy")
-    say(f"  {shlex.quote(called)} classify {model} {shlex.quote(f'{data}#0')} {shlex.quote(f'{data}#1')}")
-    say(f"  {shlex.quote(called)} explain {model} {shlex.quote(f'{data}#0')}\n")
+    first, second = (f"{folder.path('held-out.npy')}#{number}" for number in range(2))
+    say(f"  {folder.command('classify', first, second)}\n  {folder.command('explain', first)}\n")
     expect("accuracy", evaluation.scores.scores.accuracy.mean, EXPECTED)
 
 
@@ -100,3 +96,10 @@ def _report(evaluation: Evaluation) -> None:
     for (right, answer), count in Counter((right, answer) for right, answer, _ in wrong).most_common(5):
         first = next(source for *labels, source in wrong if labels == [right, answer])
         print(f"  {count:>3} x {right} labelled as {answer}, such as {first}")
+
+
+def contact_sheet(rows: Sequence[NDArray[np.uint8]]) -> bytes:
+    """Return a PNG file with rows of images of one size: each row is (N, H, W)."""
+    edge = ((0, 0), (0, _GAP), (0, _GAP))
+    strips = [np.concatenate(list(np.pad(row, edge, constant_values=255)), 1) for row in rows]
+    return png(np.concatenate(strips)[:-_GAP, :-_GAP, None])

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from clearhead.demo.contact_sheet import contact_sheet, png
-from clearhead.demo.drawn_figures import HEIGHTS, LABELS, SIZE, TILTS, coverage, draw, is_held_out
-from clearhead.demo.strokes import strokes
+from clearhead.demo.drawn_figures import HEIGHTS, LABELS, SIZE, TILTS, coverage, draw, is_held_out, strokes
+from clearhead.demo.see_demo import contact_sheet
+from clearhead.inspection.page.media_data import png
 
 
 def _distance(x: float, y: float, line: list[list[float]]) -> float:
@@ -85,4 +85,4 @@ def test_a_contact_sheet_is_an_image_with_a_gap_between_images() -> None:
     assert sheet.shape == (2 * 4 + 2, 3 * 5 + 4)
     assert (sheet[:4, :5] == 7).all() and (sheet[4:6] == 255).all() and (sheet[6:, 14:] == 9).all()
     noise = np.random.default_rng(0).integers(0, 256, (3, 8), np.uint8)
-    assert (np.asarray(image.open(io.BytesIO(png(noise)))) == noise).all()
+    assert (np.asarray(image.open(io.BytesIO(png(noise[..., None])))) == noise).all()

@@ -10,7 +10,7 @@ import pytest
 from clearhead.config import DataConfig
 from clearhead.data.forms import TextForm
 from clearhead.demo import library
-from clearhead.demo.library import Source
+from clearhead.demo.library import SourceFile
 from clearhead.errors import DataError
 
 
@@ -39,9 +39,9 @@ def test_all_source_is_taken_but_tests_packages_and_what_is_no_text(root: Path) 
 
 
 def test_a_file_is_held_out_by_its_path_alone_and_about_one_of_twenty() -> None:
-    held_out = [Source(f"{n}.py", "").is_held_out for n in range(4000)]
+    held_out = [SourceFile(f"{n}.py", "").is_held_out for n in range(4000)]
     assert 150 < sum(held_out) < 250
-    assert held_out == [Source(f"{n}.py", "other text").is_held_out for n in range(4000)]
+    assert held_out == [SourceFile(f"{n}.py", "other text").is_held_out for n in range(4000)]
 
 
 def test_the_library_of_this_python_has_files_of_both_kinds() -> None:

@@ -19,7 +19,8 @@ def media_data(explanation: MediaExplanation) -> dict[str, Any]:
     place, read = explanation.main_place, explanation.input
     found: dict[str, Any] = {"place": place, "rows": list(explanation.rows(place))}
     if isinstance(read, ImageInput):
-        found |= {"kind": "image", "picture": png(read.pixels), "across": read.across, "first": read.first}
+        picture = f"data:image/png;base64,{b64encode(png(read.pixels)).decode()}"
+        found |= {"kind": "image", "picture": picture, "across": read.across, "first": read.first}
     else:
         low, high = read.spectrogram.min(), read.spectrogram.max()
         found |= {"kind": "audio", "step": read.step, "seconds": read.seconds}
@@ -32,14 +33,14 @@ def media_data(explanation: MediaExplanation) -> dict[str, Any]:
     return found
 
 
-def png(pixels: NDArray[np.float64]) -> str:
-    """Return the address of a PNG image with these pixels, from 0 to 255. (H, W, 1 or 3)"""
+def png(pixels: NDArray[Any]) -> bytes:
+    """Return a PNG image (ISO/IEC 15948) with these pixels, from 0 to 255. (H, W, 1 or 3)"""
     height, width, channels = pixels.shape
     rows = np.zeros((height, 1 + width * channels), np.uint8)  # each row begins with its filter, which is none
     rows[:, 1:] = np.rint(pixels.clip(0, 255)).astype(np.uint8).reshape(height, -1)
     header = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
     chunks = _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)) + _chunk(b"IEND", b"")
-    return f"data:image/png;base64,{b64encode(bytes([137, 80, 78, 71, 13, 10, 26, 10]) + chunks).decode()}"
+    return b"\x89PNG\r\n\x1a\n" + chunks
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
