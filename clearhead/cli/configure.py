@@ -22,7 +22,7 @@ def configure(options: Options, defaults: dict[str, Any] | None = None) -> Confi
         defaults: values that replace the built-in defaults, such as {"model.tie": "none"}.
     """
     flags = _sections(given_settings(options))
-    file = carried_over(read_toml(Path(options.config))) if options.config else {}
+    file = carried_over(read_toml(Path(options.config)), whole=False) if options.config else {}
     source = f"{options.config} or the command line" if options.config else "the command line"
     return Config.from_dict(_merged(_sections(defaults or {}), file, flags), source=source)
 

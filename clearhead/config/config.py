@@ -217,7 +217,7 @@ class Config:
         """Read a TOML file with the optional sections [model], [data], [train] and [decode]."""
         usable = isinstance(path, str | Path) and is_text(str(path))
         require(usable, "path", path, "the path of a TOML file", what="isn't valid")
-        return cls.from_dict(carried_over(read_toml(Path(path))), source=str(path))
+        return cls.from_dict(carried_over(read_toml(Path(path)), whole=False), source=str(path))
 
     def to_toml(self) -> str:
         """Return all settings as TOML. Only the user's are active; the others are comments that show their origin."""

@@ -66,14 +66,50 @@ def test_a_folder_of_an_earlier_version_with_defaults_has_the_defaults_of_this_o
 
 
 def test_a_file_with_settings_of_an_earlier_version_is_read(tmp_path: Path) -> None:
-    (path := tmp_path / "old.toml").write_text('[model]\nactivation = "silu"\n[train]\nbeta2 = 0.99\n')
+    (path := tmp_path / "old.toml").write_text(
+        '[model]\nactivation = "silu"\n[train]\nbeta1 = 0.9\nbeta2 = 0.99\neps = 1e-9\nema = 0.99\n'
+    )
     config = Config.from_toml(path)
-    assert (config.model.feed_forward, config.train.adam) == ("silu", (0.9, 0.99, 1e-9))
+    found = config.model.feed_forward, config.train.adam, config.train.average
+    assert found == ("silu", (0.9, 0.99, 1e-9), 0.99)
     assert config.is_users("model.feed_forward") and config.is_users("train.adam")
     path.write_text("[train]\nbeta2 = 0.99\nadam = [0.9, 0.98, 1e-9]\n")
     with pytest.raises(ConfigError) as caught:
         Config.from_toml(path)
     assert caught.value.name == "train.beta2"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "new"),
+    [
+        ("data.lowercase", "true", "data.normalise"),
+        ("model.rotary_scaling", '"linear:4"', "model.rotary"),
+        ("model.speed", "0.2", "model.augment"),
+        ("model.relative_distance", "64", "model.relative_buckets"),
+        ("train.beta2", "0.99", "train.adam"),
+    ],
+)
+def test_a_file_with_a_part_of_a_setting_is_an_error_that_says_the_new_one(
+    tmp_path: Path, name: str, value: str, new: str
+) -> None:
+    """Defaults in place of the missing parts would replace what the task or a preset says about them."""
+    section, key = name.split(".")
+    (path := tmp_path / "old.toml").write_text(f"[{section}]\n{key} = {value}\n")
+    with pytest.raises(ConfigError) as caught:
+        Config.from_toml(path)
+    assert caught.value.name == name and new in caught.value.what and new in caught.value.fix
+
+
+def test_an_earlier_setting_without_an_effect_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (path := tmp_path / "old.toml").write_text("[train]\nkeep = 5\naverage = 3\n")
+    assert Config.from_toml(path).train.average == 3
+    assert "train.keep=5" in capsys.readouterr().err
+    model = {"activation": "gelu", "feed_forward": "own:Wide"}
+    config = Config.from_record({"model": model}, source="config.json", allow_custom_code=True)
+    assert config.model.feed_forward == "own:Wide"
+    assert "model.activation=gelu" in capsys.readouterr().err
+    Config.from_record(EARLIER, source="config.json")
+    assert not capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("old", "new"), [("model.activation", "model.feed_forward"), ("train.keep", "train.average")])
