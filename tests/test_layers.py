@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from clearhead.config import TASKS
+
 PACKAGE = Path(__file__).parents[1] / "clearhead"
 # From the ground up: a file imports only from its own floor and those below it.
 FLOORS = [
@@ -14,6 +16,12 @@ FLOORS = [
     "inspection", "scoring", "tasks", "training", "loading", "exchange", "apps", "api", "estimator", "serving", "demo",
     "cli",
 ]  # fmt: skip
+# What the registry of tasks imports when it's asked: the class that each declaration names.
+TASK_CLASSES = {
+    ("clearhead", "tasks", name, module, "*")
+    for name, spec in TASKS.items()
+    for module in ("task", "media")[: 2 if spec.media else 1]
+}
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ def imported(node: ast.AST, here: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 def read(path: Path) -> Source:
     tree, here = ast.parse(path.read_text(encoding="utf-8")), ("clearhead", *path.relative_to(PACKAGE).parts[:-1])
-    imports: set[tuple[str, ...]] = set()
+    imports = {*TASK_CLASSES} if path == PACKAGE / "tasks" / "registry.py" else set[tuple[str, ...]]()
     calls, classes = set(), {}
     for node in ast.walk(tree):
         imports.update(imported(node, here))
@@ -89,6 +97,11 @@ def test_a_file_imports_only_from_its_own_floor_and_those_below() -> None:
     above = {path: {*FLOORS[FLOORS.index(floor(path)) + 1 :]} for path in sources()}
     rising = {path: floors(source) & above[path] for path, source in sources().items()}
     assert {path: found for path, found in rising.items() if found} == {}
+
+
+def test_the_registry_of_tasks_imports_what_the_declarations_name() -> None:
+    assert len(TASK_CLASSES & sources()["tasks/registry.py"].imports) == len(TASK_CLASSES) > len(TASKS)
+    assert {f"{'/'.join(name[1:-1])}.py" for name in TASK_CLASSES} <= sources().keys()
 
 
 def test_no_two_files_import_each_other_however_long_the_way_round() -> None:

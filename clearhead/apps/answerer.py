@@ -14,7 +14,7 @@ from ..config import DecodeConfig
 from ..errors import DataError
 from ..readers.questions import Paragraph, Question
 from ..tasks.answer.passages import NOTHING, Passage
-from ..tasks.answer.task import Answering
+from ..tasks.answer.task import QuestionAnswering
 from .answers import Reading
 from .app import ONE, App
 from .inputs import as_text, as_texts
@@ -50,7 +50,7 @@ class FoundAnswer(Passage):
 class Answerer(App):
     """App that answers questions with passages of a text."""
 
-    task: Answering
+    task: QuestionAnswering
 
     @overload
     def __call__(self, question: str, context: str, **decode: Any) -> str: ...

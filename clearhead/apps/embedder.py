@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..config import DecodeConfig
 from ..tasks.embed.sources import text_ids
-from ..tasks.embed.task import Embedding
+from ..tasks.embed.task import TextEmbedding
 from .answers import Embedded, Reading
 from .app import App
 from .inputs import as_text
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Embedder(App):
     """App that embeds texts."""
 
-    task: Embedding
+    task: TextEmbedding
 
     def __call__(
         self,

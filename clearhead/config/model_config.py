@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from .model_settings import DROPOUT, SPECIAL, ModelSettings
-from .notations import Rotary, read_rotary
+from .notations import RotaryWavelengths, read_rotary
 from .values import FRACTION, NOT_NEGATIVE, POSITIVE, check_types, none_is_empty, require
 
 _MOST = {"d_model": 2**17, "d_ff": 2**20, "n_encoder_layers": 1000, "n_decoder_layers": 1000}
@@ -77,7 +77,7 @@ def _check_positions(config: ModelSettings) -> None:
     fix = "set it to the length of your longest text, or use positions without a table"
     require(fits, "model.max_len", config.max_len, f"{most:,} or less", what=what, fix=fix)
     for name, scheme, unset in (
-        ("rotary", "rotary", read_rotary(config.rotary) == Rotary()),
+        ("rotary", "rotary", read_rotary(config.rotary) == RotaryWavelengths()),
         ("relative_buckets", "relative", config.relative_buckets == (32, 128)),
     ):
         fits = unset or config.positions == scheme or ":" in config.positions

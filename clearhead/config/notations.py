@@ -36,7 +36,7 @@ _FORMS += "BASE:yarn:FACTOR:SHORT:LONG"
 _NUMBERS = {"none": 0, "linear": 1, "yarn": 3, "llama3": 4}
 
 
-class Rotary(NamedTuple):
+class RotaryWavelengths(NamedTuple):
     """The wavelengths of rotary positions.
 
     Attributes:
@@ -56,7 +56,7 @@ class Rotary(NamedTuple):
         return ":".join(map(str, (base, *kind, *numbers)))
 
 
-def read_rotary(text: str) -> Rotary:
+def read_rotary(text: str) -> RotaryWavelengths:
     """Return the wavelengths that the setting describes.
 
     Raises:
@@ -65,9 +65,9 @@ def read_rotary(text: str) -> Rotary:
     base, *stretching = text.split(":")
     kind, *parts = stretching or ["none"]
     try:
-        found = Rotary(float(base), kind, tuple(float(part) for part in parts))
+        found = RotaryWavelengths(float(base), kind, tuple(float(part) for part in parts))
     except ValueError:
-        found = Rotary(0.0)
+        found = RotaryWavelengths(0.0)
     name, what = "model.rotary", "isn't a description of rotary positions"
     positive = found.base > 1 and all(0 < it < float("inf") for it in (found.base, *found.scaling))
     if not positive or len(found.scaling) != _NUMBERS.get(kind, -1) or stretching == ["none"]:

@@ -4,11 +4,15 @@ A custom task needs no declaration: set `train.task = "package.module:Class"`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
+
+from .decode_config import DecodeConfig
 
 Kind = Literal["texts", "text", "words", "flag", "number", "stops", "pooling"]
 """Kinds of fields in a request: texts is one or a list, words is a text that isn't blank."""
+SEARCH = tuple(it.name for it in fields(DecodeConfig) if it.name not in ("engine", "precision", "batch_tokens"))
+"""Search settings of a request; the others are chosen when the server starts."""
 
 
 @dataclass(frozen=True)
@@ -16,28 +20,37 @@ class TaskSpec:
     """A task, as everything knows it that doesn't import it.
 
     Attributes:
+        task: its class in `clearhead/tasks/NAME/task.py`.
         needs: settings of the model that have a fixed value.
+        media: its classes for images and audio in `clearhead/tasks/NAME/media.py`, by modality.
         summary: what a request at /api/TASK does.
         method: what a server does with the inputs, a key of `serving.work.METHODS`.
         fields: what a request at /api/TASK has besides the model and the search settings, inputs first.
         needed: those of the fields that it can't do without.
-        searches: True if a request can have search settings.
-        searched: search settings of a request for a task that doesn't generate a text.
-        unsearched: search settings that a request can't have.
+        search: the search settings that a request can have.
         example: a text that every model of the task answers, if one is enough.
         in_page: True if a web page can contain its models.
     """
 
+    task: str
     needs: Mapping[str, Any]
+    media: Mapping[str, str] = field(default_factory=dict)
     summary: str = ""
     method: str = "results"
     fields: Mapping[str, Kind] = field(default_factory=lambda: {"text": "texts"})
     needed: Sequence[str] = ("text",)
-    searches: bool = False
-    searched: Sequence[str] = ()
-    unsearched: Sequence[str] = ()
+    search: Sequence[str] = ()
     example: str = ""
     in_page: bool = False
+
+    @property
+    def searches(self) -> bool:
+        """True if the task generates texts by search, or samples them."""
+        return "sample" in self.search
+
+
+def _search_but(*unused: str) -> Sequence[str]:
+    return [name for name in SEARCH if name not in unused]
 
 
 _TEXT_TO_TEXT = {"model.topology": "encoder-decoder"}
@@ -45,56 +58,62 @@ _STREAMED: Mapping[str, Kind] = {"text": "texts", "prefix": "text", "stream": "f
 
 TASKS: dict[str, TaskSpec] = {
     "translate": TaskSpec(
-        needs=_TEXT_TO_TEXT,
+        "Translation",
+        _TEXT_TO_TEXT,
         summary="Translate texts.",
         fields=_STREAMED,
-        searches=True,
-        unsearched=("suppress", "unknown"),  # tokens to suppress depend on the vocabulary
+        search=_search_but("suppress", "unknown"),  # tokens to suppress depend on the vocabulary
         example=".",
         in_page=True,
     ),
     "generate": TaskSpec(
-        needs={"model.topology": "decoder-only"},
+        "Generation",
+        {"model.topology": "decoder-only"},
         fields={"text": "texts", "chars": "number", "stop": "stops", "stream": "flag"},
         needed=(),
-        searches=True,
-        unsearched=("suppress", "min_ratio", "max_ratio"),
+        search=_search_but("suppress", "min_ratio", "max_ratio"),
         in_page=True,
     ),
     "classify": TaskSpec(
-        needs={"model.topology": "encoder-only", "model.head": "class"},
+        "Classification",
+        {"model.topology": "encoder-only", "model.head": "class"},
+        media={"image": "ImageClassification", "audio": "AudioClassification"},
         example=".",
     ),
     "answer": TaskSpec(
-        needs={"model.topology": "encoder-only", "model.head": "span"},
+        "QuestionAnswering",
+        {"model.topology": "encoder-only", "model.head": "span"},
         summary="Answer questions about a text.",
         method="answers",
         fields={"question": "texts", "context": "words"},
         needed=("question", "context"),
-        searched=("n_best",),
+        search=("n_best",),
     ),
     "summarize": TaskSpec(
-        needs=_TEXT_TO_TEXT,
+        "Summarization",
+        _TEXT_TO_TEXT,
         summary="Summarize texts.",
         fields=_STREAMED,
-        searches=True,
-        unsearched=("suppress", "unknown"),
+        search=_search_but("suppress", "unknown"),
         example=".",
         in_page=True,
     ),
     "transcribe": TaskSpec(
-        needs=_TEXT_TO_TEXT,
+        "Transcription",
+        _TEXT_TO_TEXT,
         fields={},  # a request brings files
         needed=(),
     ),
     "fill": TaskSpec(
-        needs={"model.topology": "encoder-only", "model.head": "token"},
+        "Filling",
+        {"model.topology": "encoder-only", "model.head": "token"},
         summary="Fill the masks of texts.",
         method="filled",
         fields={"text": "texts", "top": "number"},
     ),
     "embed": TaskSpec(
-        needs={"model.topology": "encoder-only", "model.head": "none"},
+        "TextEmbedding",
+        {"model.topology": "encoder-only", "model.head": "none"},
         fields={"text": "texts", "pooling": "pooling", "normalize": "flag"},
     ),
 }

@@ -117,7 +117,7 @@ def rows(scores: Mapping[str, Any], too_long: int = 0) -> list[tuple[str, str, s
     """Return the label, the formatted value and a note for every score. The note is the signature, if there is one.
 
     Args:
-        scores: plain values, as returned by `Scores.to_dict`.
+        scores: plain values, as returned by `TaskScores.to_dict`.
         too_long: the number of examples excluded from token scores.
     """
     found = []

@@ -4,8 +4,7 @@ A task is a class. Its class attributes define how its data is read, which setti
 An instance has the tokenizers and the configuration of one model. It makes examples, computes the loss, answers and
 scores.
 
-To add a task, derive from `Task` and list the class in `tasks.registry`, or train with
-`--task package.module:Class`.
+To add a task, derive from `Task` and declare it in `config.task_spec`, or train with `--task package.module:Class`.
 """
 
 import shlex
@@ -25,7 +24,7 @@ from ..tokenization.ragged import IntArray, Ragged
 from ..tokenization.source_and_target import Tokenizers
 from .examples import Examples
 from .front_settings import has_other_front, reads, without_effect
-from .records import Dataset, Encoder, EvaluationResult, Scorable, Scores, Units
+from .records import Dataset, EvaluationResult, ExampleEncoder, Scorable, TaskScores, Units
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from ..scoring.significance import Comparison
 
 
-__all__ = ["Dataset", "Encoder", "EvaluationResult", "Scorable", "Scores", "Task", "Units"]
+__all__ = ["Dataset", "EvaluationResult", "ExampleEncoder", "Scorable", "Task", "TaskScores", "Units"]
 
 
 class Task(ABC):
@@ -175,7 +174,7 @@ class Task(ABC):
 
     @property
     @abstractmethod
-    def encoder(self) -> Encoder:
+    def encoder(self) -> ExampleEncoder:
         """The encoder that tokenizes training data."""
 
     @abstractmethod

@@ -35,7 +35,7 @@ _ROLES = {"translate": SENTENCES, "classify": LABELLED, "summarize": SUMMARIES}
 
 
 @dataclass(frozen=True)
-class Found:
+class DetectedTask:
     """A task, why it was chosen, and the columns that it uses. `str(found)` is readable text.
 
     If the data couldn't be read, the reason and the text are empty. Training reports the error.
@@ -55,11 +55,11 @@ class Found:
 
 
 _CHOSEN = "you chose it"
-_PAIRS = Found("translate", "the data looks like pairs of texts")
-_UNREAD = Found("translate", "")
+_PAIRS = DetectedTask("translate", "the data looks like pairs of texts")
+_UNREAD = DetectedTask("translate", "")
 
 
-def find_task(data_or_paths: Any, data: DataConfig, *, task: str | None = None) -> Found:
+def find_task(data_or_paths: Any, data: DataConfig, *, task: str | None = None) -> DetectedTask:
     """Return the task that fits the data. The default is translation.
 
     Unreadable files aren't reported here; reading them raises a clear error.
@@ -74,8 +74,8 @@ def find_task(data_or_paths: Any, data: DataConfig, *, task: str | None = None) 
     """
     paths = as_paths(data_or_paths)
     if (modality := data.modality) != "text":
-        return Found(*((task, _CHOSEN) if task else media_task(paths, data, modality)), modality=modality)
-    found = Found(task, _CHOSEN) if task else _detected(paths, data)
+        return DetectedTask(*((task, _CHOSEN) if task else media_task(paths, data, modality)), modality=modality)
+    found = DetectedTask(task, _CHOSEN) if task else _detected(paths, data)
     return replace(found, columns=_columns(paths, data, found.verb))
 
 
@@ -103,11 +103,11 @@ def _form(name: str, head: Sequence[bytes], data: DataConfig, roles: Roles) -> T
     return detect_json_lines(name, head, data, roles) or detect_table(name, head, (), data, roles)
 
 
-def _detected(paths: Sequence[str | Path | Input], data: DataConfig) -> Found:
+def _detected(paths: Sequence[str | Path | Input], data: DataConfig) -> DetectedTask:
     if not paths:
         return _PAIRS
     if any(map(is_stream, paths)):
-        return Found("translate", "standard input and pipes aren't inspected before they're read")
+        return DetectedTask("translate", "standard input and pipes aren't inspected before they're read")
     if len(paths) == 2:
         return _aligned(*paths)
     try:
@@ -119,15 +119,15 @@ def _detected(paths: Sequence[str | Path | Input], data: DataConfig) -> Found:
         return _UNREAD
     if not isinstance(paths[0], Input) and is_folder(Path(paths[0])) and _has_folders(paths[0]):
         if class_folder_of(paths) and are_labels(Path(paths[0])):
-            return Found("classify", "it's a folder with folders of short texts, as for labels")
-        return Found("generate", "it's a folder with folders in it, as running text usually is")
+            return DetectedTask("classify", "it's a folder with folders of short texts, as for labels")
+        return DetectedTask("generate", "it's a folder with folders in it, as running text usually is")
     beginning = b"".join(head)[:_BEGINNING]
     if b'"paragraphs"' in beginning and b'"qas"' in beginning:
-        return Found("answer", "the file has articles with questions and answers, as in SQuAD")
+        return DetectedTask("answer", "the file has articles with questions and answers, as in SQuAD")
     if data.separator in (" ", "space"):
-        return Found("classify", "the separator is a space, so each line begins with a label")
+        return DetectedTask("classify", "the separator is a space, so each line begins with a label")
     if begin_with_label(head):
-        return Found("classify", f"the lines begin with {FAST_TEXT}, as in fastText's format")
+        return DetectedTask("classify", f"the lines begin with {FAST_TEXT}, as in fastText's format")
     if objects := _objects(head):
         return _of_json(first.name, objects, head, data)
     return _of_lines(first.name, head, data)
@@ -137,18 +137,18 @@ def _has_folders(path: str | Path) -> bool:
     return any(it.is_dir() and not it.name.startswith(".") for it in Path(path).iterdir())
 
 
-def _aligned(first: str | Path | Input, second: str | Path | Input) -> Found:
+def _aligned(first: str | Path | Input, second: str | Path | Input) -> DetectedTask:
     """Return the task of two files. One may have labels, or they may be tables of sentences and questions."""
     files = [it if isinstance(it, Input) else Input(it) for it in (first, second)]
     if _widths(files) in ((2, 7), (7, 2)):
-        return Found("answer", "the files are a table of sentences and one of questions, as in QAMR")
+        return DetectedTask("answer", "the files are a table of sentences and one of questions, as in QAMR")
     for file in reversed(files):
         try:
             lines = [it.decode("utf-8", "replace").strip() for it in read_head(file)]
         except (DataError, OSError):
             return _UNREAD
         if _are_repeated(lines, 1) and any(lines):
-            return Found("classify", f"the lines of {file.name} are repeated, as labels are")
+            return DetectedTask("classify", f"the lines of {file.name} are repeated, as labels are")
     return _PAIRS
 
 
@@ -166,9 +166,9 @@ def _objects(head: Sequence[bytes]) -> list[dict[str, Any]]:
     return objects if 2 * len(objects) > len([line for line in head if line.strip()]) else []
 
 
-def _of_json(name: str, objects: Sequence[dict[str, Any]], head: Sequence[bytes], data: DataConfig) -> Found:
+def _of_json(name: str, objects: Sequence[dict[str, Any]], head: Sequence[bytes], data: DataConfig) -> DetectedTask:
     if {"question", "context"} <= set(objects[0]):
-        return Found("answer", "the objects have a question and a context")
+        return DetectedTask("answer", "the objects have a question and a context")
     # Of all tasks, only summaries are made of lists, so no other is offered a key of one.
     sample, documents = (sample_json(name, objects, roles)[1] for roles in (LABELLED, SUMMARIES))
     if found := _by_choice(sample, documents, data) or _by_name(sample, documents):
@@ -178,7 +178,7 @@ def _of_json(name: str, objects: Sequence[dict[str, Any]], head: Sequence[bytes]
         return _succeeds(lambda: detect_json_lines("", head, _without_columns(data)))
 
     if "text" in sample.names and not are_pairs():
-        return Found("generate", 'each line has a text under the key "text"')
+        return DetectedTask("generate", 'each line has a text under the key "text"')
     if any("." in name for name in sample.names) and are_pairs():  # both sides may be nested
         return _PAIRS
     return _by_content(sample) or _PAIRS
@@ -195,20 +195,20 @@ def _succeeds(detect: Callable[[], Any]) -> bool:
         return False
 
 
-def _of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> Found:
+def _of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> DetectedTask:
     found = sample_table(name, head, data)
     if found is None:
         spoken = [line for line in head if line.strip()]
         if any(sum(mark in line for line in spoken) >= _MOST * len(spoken) for mark in _MARKS):
             return _PAIRS  # reading the file as pairs raises an error that suggests --separator
         hint = _first_words(spoken) or _one_column(name, spoken)
-        return Found("generate", f"the file is running text, without columns{hint}")
+        return DetectedTask("generate", f"the file is running text, without columns{hint}")
     dialect, sample = found
     rows = [cells for _, _, cells, _ in whole_rows(head, dialect) if cells and len(cells) == len(sample.names)]
     if len(rows) < 2:
         return _PAIRS
     if 2 * sum(not row[0].strip() for row in rows) > len(rows):
-        return Found("generate", "the file is running text with indented lines")
+        return DetectedTask("generate", "the file is running text with indented lines")
     if chosen := _by_choice(sample, sample, data) or _by_name(sample, sample):
         return chosen
     if named_pair(sample.names, sample.cells):
@@ -219,7 +219,7 @@ def _of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> Found:
     return _of_two(sample, usable)
 
 
-def _of_two(sample: Sample, usable: Sequence[int]) -> Found:
+def _of_two(sample: Sample, usable: Sequence[int]) -> DetectedTask:
     """Return the task that fits the content of two columns.
 
     Raises:
@@ -227,10 +227,10 @@ def _of_two(sample: Sample, usable: Sequence[int]) -> Found:
     """
     columns = [sample.cells[place] for place in usable]
     if any(_are_repeated(column, 1) and any(map(str.strip, column)) for column in columns):  # may be sorted by label
-        return Found("classify", "one of two columns has few values, which are repeated")
+        return DetectedTask("classify", "one of two columns has few values, which are repeated")
     sizes = sorted(fmean(map(len, column)) for column in columns)
     if len(sizes) == 2 and sizes[1] >= _DOCUMENT and sizes[1] >= _SHORTER * sizes[0]:
-        return Found("summarize", "one column has long texts, the other much shorter ones")
+        return DetectedTask("summarize", "one column has long texts, the other much shorter ones")
     kinds = [data_type(column) for column in columns]
     if len([kind for kind in kinds if kind]) == 1 and len(kinds) == 2 and len(columns[0]) >= _FEW:
         typed = next(place for place, kind in zip(usable, kinds) if kind)
@@ -260,7 +260,7 @@ def _one_column(name: str, lines: Sequence[bytes]) -> str:
     return f" (every line is trained on as it is{header}; if it's a table, keep only its texts)"
 
 
-def _by_choice(sample: Sample, documents: Sample, data: DataConfig) -> Found | None:
+def _by_choice(sample: Sample, documents: Sample, data: DataConfig) -> DetectedTask | None:
     """Return the task that fits the columns chosen by the user, if any. The other side is detected.
 
     Args:
@@ -285,14 +285,16 @@ def _by_choice(sample: Sample, documents: Sample, data: DataConfig) -> Found | N
             continue
         cells = of.cells[target]
         if roles is SUMMARIES and _shorter(cells, of.cells[sources[0]]):
-            return Found("summarize", f"there are columns named {of.names[sources[0]]} and {of.names[target]}")
+            return DetectedTask("summarize", f"there are columns named {of.names[sources[0]]} and {of.names[target]}")
         if roles is LABELLED and (_are_repeated(cells) or (may_be_label(cells) and sample.texts())):
-            return Found("classify", f"the values of {data.target_column or sample.titles()[target]} are repeated")
+            return DetectedTask(
+                "classify", f"the values of {data.target_column or sample.titles()[target]} are repeated"
+            )
     SENTENCES.asked(sample, data)
-    return Found("translate", "you named two columns of texts")
+    return DetectedTask("translate", "you named two columns of texts")
 
 
-def _by_name(sample: Sample, documents: Sample) -> Found | None:
+def _by_name(sample: Sample, documents: Sample) -> DetectedTask | None:
     """Return the task that fits the names of the columns, or None. Labels must be repeated too.
 
     Raises:
@@ -309,7 +311,7 @@ def _by_name(sample: Sample, documents: Sample) -> Found | None:
         are_labels = _are_repeated(cells, least) and not _are_sentences(cells)
         if _shorter(cells, of.cells[source]) if roles is SUMMARIES else are_labels:
             roles.expect_no_rivals(of, source, target)
-            return Found(verb, f"there are columns named {_two(of, source, target)}")
+            return DetectedTask(verb, f"there are columns named {_two(of, source, target)}")
     source, target = LABELLED.named(sample.words)
     if source is not None and target is not None and named_pair(sample.words, sample.cells) is None:
         labels = sample.cells[target]  # there are many of them, or few rows
@@ -317,7 +319,7 @@ def _by_name(sample: Sample, documents: Sample) -> Found | None:
         few = 2 <= len(distinct) <= _NAMED * len(labels) and max(map(len, distinct)) <= _LABEL
         if few and not _are_sentences(labels):
             LABELLED.expect_no_rivals(sample, source, target)
-            return Found("classify", f"there are columns named {_two(sample, source, target)}")
+            return DetectedTask("classify", f"there are columns named {_two(sample, source, target)}")
     return None
 
 
@@ -339,7 +341,7 @@ def _are_sentences(cells: Sequence[str]) -> bool:
     return 2 * sum(n > _WORDS or (n > 1 and ends) for n, ends in sizes) > len(sizes)
 
 
-def _by_content(sample: Sample) -> Found | None:
+def _by_content(sample: Sample) -> DetectedTask | None:
     """Return the task that fits the content of three or more columns; None if there are too few rows.
 
     Raises:
@@ -360,7 +362,7 @@ def _by_content(sample: Sample) -> Found | None:
     named, _ = LABELLED.named(sample.words)
     if len(texts) == 1 and labels and (texts[0] == named or not _may_be_side(sample, texts[0], labels[0])):
         text, label = (sample.titles()[place] for place in (texts[0], labels[0]))
-        return Found("classify", f"only {text} contains sentences, and only {label} has few values, repeated")
+        return DetectedTask("classify", f"only {text} contains sentences, and only {label} has few values, repeated")
     if len(texts) == 1 and not labels:
         raise sample.doubt("only one of them contains sentences", texts=texts)
     if not texts:

@@ -71,7 +71,7 @@ class Scorable(Protocol):
         """The correct answers to each source; empty if the text itself is scored."""
 
 
-class Scores(Protocol):
+class TaskScores(Protocol):
     """All scores of a set of answers."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class EvaluationResult:
         details: additional lines for the report.
     """
 
-    scores: Scores
+    scores: TaskScores
     sources: Sequence[str]
     answers: Sequence[str]
     references: Sequence[Sequence[str]]
@@ -100,7 +100,7 @@ class EvaluationResult:
     details: str = ""
 
 
-class Encoder(Protocol):
+class ExampleEncoder(Protocol):
     """Tokenizes the data of a task."""
 
     def each(self, chunks: Iterable[Any], count: int, processes: int) -> Iterator[Encoded]:

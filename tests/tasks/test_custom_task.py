@@ -2,7 +2,9 @@
 
 import json
 import random
+import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,9 @@ from clearhead.apps.app import App
 from clearhead.apps.checks.promise_subjects import subject_of
 from clearhead.apps.inputs import read_data
 from clearhead.cli import main
-from clearhead.config import TASKS as SPECS
-from clearhead.config import Config, TaskSpec
+from clearhead.config import TASKS, Config, TaskSpec
 from clearhead.errors import ConfigError
-from clearhead.tasks.registry import TASKS, Entry, task_named
+from clearhead.tasks.registry import task_named
 
 from ..serving.conftest import serving
 
@@ -89,7 +90,7 @@ def test_a_task_of_its_own_kind_is_verified_by_its_topology(tmp_path: Path, monk
     class Other:  # so that none of the built-in tasks matches
         pass
 
-    for name in ("Sequences", "Generation", "Classification", "Answering"):
+    for name in ("Sequences", "Generation", "Classification", "QuestionAnswering"):
         monkeypatch.setattr(f"clearhead.apps.checks.promise_subjects.{name}", Other)
     without = subject_of(app.loaded, app.decode_config())
     with_data = subject_of(app.loaded, app.decode_config(), read_data(app.task, app.config, data))
@@ -102,8 +103,8 @@ def test_a_task_of_its_own_kind_is_verified_by_its_topology(tmp_path: Path, monk
 
 
 def test_a_registered_task_goes_by_its_name_and_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TASKS, "reverse", Entry(PATH))
-    monkeypatch.setitem(SPECS, "reverse", TaskSpec({"model.topology": "encoder-decoder"}))
+    monkeypatch.setitem(sys.modules, "clearhead.tasks.reverse.task", import_module("reverse_task"))
+    monkeypatch.setitem(TASKS, "reverse", TaskSpec("Reversal", {"model.topology": "encoder-decoder"}))
     data = str(write(tmp_path / "texts.txt", 40, 0))
     config = Config().override({**SETTINGS, "train.task": "reverse", "data.train": [data], "train.steps": 10})
     app = clearhead.load(clearhead.train(config, tmp_path / "model", say=lambda _: None))
@@ -127,7 +128,7 @@ def test_what_is_no_task_is_an_error_that_names_it(name: str) -> None:
 def test_built_in_tasks_have_what_a_run_asks_for() -> None:
     for name in TASKS:
         task = task_named(name)
-        assert task.verb == name and task.required.items() >= SPECS[name].needs.items()
+        assert task.verb == name and task.required.items() >= TASKS[name].needs.items()
         trained = name != "embed"
         assert bool(task.compared_by) == ("loss" in task.scores) == trained and task.units.answer
         assert f"clearhead {name} 'a folder' " in task.example("a folder")

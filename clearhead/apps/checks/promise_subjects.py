@@ -12,11 +12,11 @@ from ...inspection.promises.subject import Inputs, Search, Subject
 from ...loading.loaded import LoadedModel
 from ...model.transformer import EncoderDecoder
 from ...tasks.answer.examples import Windows
-from ...tasks.answer.task import Answering
+from ...tasks.answer.task import QuestionAnswering
 from ...tasks.base import Task
 from ...tasks.classify.examples import LabelledTexts
 from ...tasks.classify.task import Classification
-from ...tasks.embed.task import Embedding
+from ...tasks.embed.task import TextEmbedding
 from ...tasks.examples import Examples
 from ...tasks.generate.examples import Blocks
 from ...tasks.generate.task import Generation
@@ -46,7 +46,7 @@ def subject_of(loaded: LoadedModel, decode: DecodeConfig, data: Any = None, seed
             return _of_text(task, loaded, decode, data, seed)
         case Classification():
             return _of_labels(task, loaded, data, seed)
-        case Answering():
+        case QuestionAnswering():
             return _of_windows(task, loaded, data, seed)
     return _of_any(task, loaded, data, seed)
 
@@ -69,7 +69,7 @@ def _of_any(task: Task, loaded: LoadedModel, data: Any, seed: int) -> Subject:
         rows = [*zip(first, reversed(second))]
     source, target = (pad([row[side] for row in rows], special.pad) if side in used else None for side in (0, 1))
     inputs = Inputs(source=source, target=target, special=special)
-    learns = examples is not None and len(examples) and not isinstance(task, Embedding)
+    learns = examples is not None and len(examples) and not isinstance(task, TextEmbedding)
     loss = loss_of(task, examples, loaded.config) if learns else None
     return subject(loaded, inputs, describe(found, len(inputs)), loss=loss, engines=engines(model))
 
@@ -149,7 +149,7 @@ def _of_labels(task: Classification, loaded: LoadedModel, data: Any, seed: int) 
     return subject(loaded, inputs, describe(found, len(sources)), loss=loss)
 
 
-def _of_windows(task: Answering, loaded: LoadedModel, data: Any, seed: int) -> Subject:
+def _of_windows(task: QuestionAnswering, loaded: LoadedModel, data: Any, seed: int) -> Subject:
     """Return the subject for a question-answering model: questions with windows of their texts."""
     most = longest(loaded.config.model.max_len)
     corpus, found = known(task, data, loaded.path, seed)

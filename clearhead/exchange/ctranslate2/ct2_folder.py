@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...config import ModelConfig
-from ...config.notations import Rotary
+from ...config.notations import RotaryWavelengths
 from ...decode.position_tables import position_table
 from ...errors import ModelError
 from ...folder.manifest import parse_json_object, read_bytes
@@ -139,7 +139,7 @@ def _attention(found: Variables) -> dict[str, Any]:
         "model.d_head": None if d_head is None else int(d_head),
         "model.attention_scale": found.shared("attention/queries_scale"),
         "model.positions": "learned" if rotary is None else "rotary",
-        "model.rotary": str(Rotary(float(found.shared("attention/rotary_base") or 10_000.0))),
+        "model.rotary": str(RotaryWavelengths(float(found.shared("attention/rotary_base") or 10_000.0))),
     }
 
 

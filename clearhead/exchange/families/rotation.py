@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...config import ModelConfig
-from ...config.notations import Rotary, read_rotary
+from ...config.notations import RotaryWavelengths, read_rotary
 from ...errors import ModelError
 from .hf_config import HfConfig
 
@@ -48,7 +48,7 @@ def read_rotation(hf_config: HfConfig, width: int) -> dict[str, Any]:
         short, long = _yarn_range(rope, width, base, length)
         numbers |= {"short": short, "long": long}
         own = {"model.attention_scale": _yarn_scale(rope) ** 2 / math.sqrt(width)}
-    return {"model.rotary": str(Rotary(base, name, tuple(map(float, numbers.values())))), **own}
+    return {"model.rotary": str(RotaryWavelengths(base, name, tuple(map(float, numbers.values())))), **own}
 
 
 def _yarn_range(rope: HfConfig, width: int, base: float, length: int) -> tuple[float, float]:

@@ -1,18 +1,14 @@
 """The fields of a body for /api: some are named by the route, all others are search settings."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import fields
 from typing import Any
 
 import msgspec
 
-from ...config import DecodeConfig
+from ...config.task_spec import SEARCH
 from ...errors import suggestion
 from ..limits import RequestError
 from ..served_models import ServedModel
-
-_OURS = ("engine", "precision", "batch_tokens")  # chosen by who starts the server
-SEARCH = tuple(field.name for field in fields(DecodeConfig) if field.name not in _OURS)
 
 
 class Fields:

@@ -14,7 +14,6 @@ from ..limits import Limits
 from ..served_models import Languages, ModelShelf, ServedModel
 from .completions import UNUSED, Completion
 from .embeddings import Embeddings
-from .fields import SEARCH
 from .libretranslate import AUTO, Detect, Translate
 
 Schema: TypeAlias = dict[str, Any]
@@ -116,7 +115,7 @@ def _searched(task: str) -> list[str]:
     spec = TASKS.get("translate" if task == "explain" else task)
     if spec is None:
         return ["alpha"] if task == "score" else []
-    return [it for it in SEARCH if it not in spec.unsearched] if spec.searches else [*spec.searched]
+    return [*spec.search]
 
 
 def _task(task: str, shelf: ModelShelf) -> Schema:

@@ -32,7 +32,7 @@ class Windows(Examples):
 
 
 @dataclass(frozen=True)
-class Batch:
+class WindowBatch:
     """A padded batch of B windows.
 
     Args:

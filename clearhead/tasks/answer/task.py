@@ -18,7 +18,7 @@ from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
 from ..base import EvaluationResult, Task, Units, rotary_positions, search_settings_but
 from ..transfer import on_device, tokens_on_device
-from .examples import Batch, HeldOutQuestions, Windows
+from .examples import HeldOutQuestions, WindowBatch, Windows
 from .passages import Passage, Scored, best_spans, ranked
 from .reading import QuestionForm, Questions
 from .scores import AnsweringScores
@@ -33,7 +33,7 @@ _TWO_TYPES = 2  # token types: question and text, without a third for what they 
 _LEAST = 16  # minimum tokens of a window
 
 
-class Answering(Task):
+class QuestionAnswering(Task):
     """Answer questions with a passage of a text."""
 
     verb = "answer"
@@ -122,7 +122,7 @@ class Answering(Task):
             of += [number] * len(own)
         return HeldOutQuestions(asked, windows, of, [])
 
-    def batch(self, examples: Windows, rows: IntArray) -> Batch:
+    def batch(self, examples: Windows, rows: IntArray) -> WindowBatch:
         """Return the tensors of the windows in these rows."""
         device, special, size = self.config.train.device, self.special, self.config.model.src_vocab_size
         tokens = tokens_on_device(examples.sources.padded(rows, special.pad), device, size, special.pad)
@@ -130,7 +130,7 @@ class Answering(Task):
         ends = tokens == special.eos
         behind = ends.cumsum(1) - ends.long() > 0  # after the first </s>
         of_text = behind & ~ends & (tokens != special.pad)
-        return Batch(tokens, self._types(tokens, behind, of_text), of_text, answers)
+        return WindowBatch(tokens, self._types(tokens, behind, of_text), of_text, answers)
 
     def _types(self, tokens: "Tensor", behind: "Tensor", of_text: "Tensor") -> "Tensor | None":
         """Return the token types. All tensors are (B, S).

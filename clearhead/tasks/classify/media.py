@@ -39,7 +39,7 @@ _DEFAULTS: dict[str, Any] = {  # of images and audio alike
 
 
 @dataclass(frozen=True)
-class LabelledMedia(LabelledTexts):
+class LabelledArrays(LabelledTexts):
     """Images or recordings as arrays; the target side holds one label number for each."""
 
     loader: Loader = field(kw_only=True)
@@ -83,9 +83,9 @@ class MediaClassification(Classification):
         limit = f"longer than {length} positions ({setting})"
         return MediaEncoder(self.loader, targets, UNSEEN, limit)
 
-    def examples(self, sides: tuple[Ragged, Ragged]) -> LabelledMedia:
+    def examples(self, sides: tuple[Ragged, Ragged]) -> LabelledArrays:
         """Return the examples that a store holds."""
-        return LabelledMedia(*sides, loader=self.loader)
+        return LabelledArrays(*sides, loader=self.loader)
 
     def inputs(self, sources: Ragged, rows: IntArray) -> "Tensor":
         """Return what the front end reads: images (B, C, H, W) or samples (B, N)."""
@@ -119,7 +119,7 @@ class MediaClassification(Classification):
         ]
         n_cut = int((found.cut > 0).sum())
         arrays = found.arrays if usable.all() else found.arrays.take(np.flatnonzero(usable))
-        examples = LabelledMedia(arrays, Ragged([[int(it)] for it in truth[usable]]), loader=self.loader)
+        examples = LabelledArrays(arrays, Ragged([[int(it)] for it in truth[usable]]), loader=self.loader)
         return HeldOutTexts(examples, [*found.unread, *unseen], n_cut, names, found.arrays, labels, truth)
 
     def evaluate(

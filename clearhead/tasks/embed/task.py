@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SHOWN = 6  # numbers of the embedding to show
 
 
-class Embedding(Task):
+class TextEmbedding(Task):
     """Turn a text into a vector."""
 
     verb = "embed"

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Batch:
+class PairBatch:
     """The tensors of one micro-batch.
 
     Args:

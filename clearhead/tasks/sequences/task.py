@@ -22,7 +22,7 @@ from ...tokenization.subword_dropout import SubwordDropout
 from ..base import EvaluationResult, Task, check_filled
 from ..examples import Examples, HeldOut
 from ..transfer import on_device, tokens_on_device
-from .examples import Batch
+from .examples import PairBatch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,7 +115,7 @@ class Sequences(Task):
 
     # --- teacher forcing
 
-    def batch(self, examples: Examples, rows: IntArray) -> Batch:
+    def batch(self, examples: Examples, rows: IntArray) -> PairBatch:
         """Return the tensors of the examples in these rows."""
         n_tokens, device = int(examples.targets.lengths[rows].sum()) - len(rows), self.config.train.device
         read, pad, sizes = self.padded(examples.sources, rows), self.special.pad, self.config.model
@@ -123,13 +123,13 @@ class Sequences(Task):
         source = tokens_on_device(read, device, sizes.src_vocab_size, pad) if is_text else on_device(read, device)
         target = tokens_on_device(examples.targets.padded(rows, pad), device, sizes.tgt_vocab_size, pad)
         ragged = int(examples.sources.lengths[rows].min()) < source.size(1)
-        return Batch(source, ragged, target[:, :-1], target[:, 1:], n_tokens)
+        return PairBatch(source, ragged, target[:, :-1], target[:, 1:], n_tokens)
 
     def padded(self, sources: Ragged, rows: IntArray) -> "NDArray[Any]":
         """Return what the front end reads of some sources. (B,) -> (B, S)"""
         return sources.padded(rows, self.special.pad)
 
-    def logits(self, model: "nn.Module", batch: Batch, *, states: bool = False) -> "Tensor":
+    def logits(self, model: "nn.Module", batch: PairBatch, *, states: bool = False) -> "Tensor":
         """Return the logits of a batch (B, T, V), or the `states` that the projection reads (B, T, D).
 
         In training, the front end may change its sources at random.

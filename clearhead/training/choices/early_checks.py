@@ -1,12 +1,12 @@
 """Checks of settings that need neither data nor a model, so that errors are reported before anything is read."""
 
-from ...config import Config, settings
+from ...config import TASKS, Config, settings
 from ...config.values import spell
 from ...decode.registry import check_name, choose_engine
 from ...errors import ConfigError
 from ...tasks.base import check_best, check_patience
 from ...tasks.detect import with_modality
-from ...tasks.registry import TASKS, task_named, task_of
+from ...tasks.registry import task_named, task_of
 from ..compilation import check_compiler
 from .hyperparameters import choose_device
 

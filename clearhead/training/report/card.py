@@ -121,7 +121,7 @@ def _names(paths: Sequence[str]) -> list[str]:
 
 
 def with_scores(card: str, scores: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the card with its scores filled in: values of `Scores.to_dict`, keyed by the name of the data."""
+    """Return the card with its scores filled in: values of `TaskScores.to_dict`, keyed by the name of the data."""
     return card.replace(_UNSCORED, table(scores) if scores else "None, because no data was held out.")
 
 

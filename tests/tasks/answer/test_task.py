@@ -18,7 +18,7 @@ from clearhead.readers.skipped import Report
 from clearhead.scoring.answer_scores import answer_scores, closest_sentence, closest_window, first_sentence
 from clearhead.tasks.answer.examples import Windows
 from clearhead.tasks.answer.reading import QuestionForm
-from clearhead.tasks.answer.task import Answering
+from clearhead.tasks.answer.task import QuestionAnswering
 from clearhead.tasks.loss import span_cross_entropy
 from clearhead.tokenization.source_and_target import train_tokenizers
 
@@ -39,7 +39,7 @@ def corpus(context: str = LONG, asked: list[tuple[str, str | None]] = ASKED) -> 
     return QuestionCorpus((Article("", (Paragraph(context, tuple(questions)), short)),), Report(("a.json",)))
 
 
-def task(**changed: object) -> Answering:
+def task(**changed: object) -> QuestionAnswering:
     """Words as tokens, windows of 24, and the settings of a tiny model."""
     values: dict[str, object] = {"data.tokenizer": "word", "data.max_len": 24, "model.max_len": 24}
     values |= {"model.topology": "encoder-only", "model.head": "span", "model.n_token_types": 2}
@@ -48,7 +48,7 @@ def task(**changed: object) -> Answering:
     config = Config().override(values)
     tokenizers = train_tokenizers([LONG, *(text for text, _ in ASKED), "The dog ran. Who ran?"], (), config.data)
     size = tokenizers.source.vocab_size
-    return Answering(tokenizers, config.override({"model.src_vocab_size": size, "model.tgt_vocab_size": size}))
+    return QuestionAnswering(tokenizers, config.override({"model.src_vocab_size": size, "model.tgt_vocab_size": size}))
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def net() -> EncoderModel:
     return built.double().eval()
 
 
-def learnt(answering: Answering) -> Windows:
+def learnt(answering: QuestionAnswering) -> Windows:
     found = answering.encoder(corpus())
     return answering.examples((found.sources, found.targets))
 
