@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
-class Answer:
+class ScoredAnswer:
     """An answer found by a search.
 
     Attributes:
@@ -45,11 +45,11 @@ class BriefResult(Reading):
 
 
 @dataclass(frozen=True)
-class Result(Answer):
+class Result(ScoredAnswer):
     """The best answer to a text, with its `alternatives` (best first) and the fields of `Reading`."""
 
     source: str
-    alternatives: tuple[Answer, ...] = ()
+    alternatives: tuple[ScoredAnswer, ...] = ()
     unknown: tuple[str, ...] = ()
     long: int = 0
     cut: int = 0
@@ -72,7 +72,7 @@ class PlainAnswer:
 
 
 @dataclass(frozen=True)
-class Scored(Answer):
+class Scored(ScoredAnswer):
     """An existing answer with the model's score: the target `text` and its `source`, on a `line` of a file."""
 
     line: int

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from ..config import DecodeConfig
 from ..decode.continuation import Continuation, TextGenerator
 from ..decode.stopping import StoppingCriteria
-from ..decode.writer import Stream
+from ..decode.writer import TextStream
 from ..tasks.generate.task import Generation
 from .answers import Reading
 from .app import ONE, App
@@ -63,8 +63,10 @@ class LanguageModel(App):
         writer = self.writer(chars=chars, stop=stop, **decode)
         return writer.records(writer.read(texts))
 
-    def pieces(self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> Stream:
-        """Stream the continuation of a text piece by piece. After that, `.continuation` is the full record."""
+    def pieces(
+        self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
+    ) -> TextStream:
+        """TextStream the continuation of a text piece by piece. After that, `.continuation` is the full record."""
         one = ONE | decode
         if not self.decode_config(**one).sample and "beam" not in decode:
             one["beam"] = 1  # beam search could revise pieces that were already yielded

@@ -10,7 +10,7 @@ from ..decode.writer import Grow, Read, Writer
 from ..readers.lines import one_line
 from ..tasks.sequences.task import Sequences
 from ..tokenization.detokenize import GrowingText
-from .answers import Answer, BriefResult, Reading, Result
+from .answers import BriefResult, Reading, Result, ScoredAnswer
 
 
 class SequenceWriter(Writer[Result]):
@@ -58,9 +58,9 @@ class SequenceWriter(Writer[Result]):
         """Return the record, which contains the best answer."""
         return record
 
-    def _answer(self, answer: Hypothesis) -> Answer:
+    def _answer(self, answer: Hypothesis) -> ScoredAnswer:
         text, pieces = self._task.text(answer.ids), tuple(self._task.tokenizers.target.pieces(answer.ids))
-        return Answer(text, answer.score, answer.log_probability, pieces, answer.token_log_probabilities)
+        return ScoredAnswer(text, answer.score, answer.log_probability, pieces, answer.token_log_probabilities)
 
 
 def read_sources(task: Sequences, texts: Sequence[Any]) -> list[Read]:

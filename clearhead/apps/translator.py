@@ -11,10 +11,10 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from ..decode.rules import Rules
-from ..decode.writer import Stream
+from ..decode.writer import TextStream
 from ..readers.pairs import Report
 from ..tasks.sequences.task import Sequences
-from .answers import Answer, BriefResult, Reading, Result, Scored
+from .answers import BriefResult, Reading, Result, Scored, ScoredAnswer
 from .app import ONE, App
 from .inputs import as_source, as_sources, as_text, as_token_ids, is_one_source, read_data
 from .sequence_writer import SequenceWriter, read_sources, reading_of
@@ -61,8 +61,8 @@ class Translator(App):
         texts, writer = as_sources(texts, self.task.modalities), self.writer(prefix=prefix, **decode)
         yield from writer.stream(writer.read(texts))
 
-    def pieces(self, text: str, *, prefix: str = "", **decode: Any) -> Stream:
-        """Stream the translation of a text piece by piece as it's generated.
+    def pieces(self, text: str, *, prefix: str = "", **decode: Any) -> TextStream:
+        """TextStream the translation of a text piece by piece as it's generated.
 
         By default, each token is the most likely one. With `sample=True`, tokens are sampled.
         """
@@ -119,6 +119,8 @@ class Translator(App):
         scored = []
         for row, (place, logprobs) in enumerate(zip(found.kept, self.task.log_probabilities(self.model, examples))):
             total, pieces = sum(logprobs), tuple(target.pieces(examples.targets[row][1:-1]))
-            answer = Answer(pairs.targets[place], total / float(penalty(len(logprobs))), total, pieces, tuple(logprobs))
+            answer = ScoredAnswer(
+                pairs.targets[place], total / float(penalty(len(logprobs))), total, pieces, tuple(logprobs)
+            )
             scored.append(Scored(**vars(answer), line=pairs.lines[place], source=pairs.sources[place]))
         return scored, report

@@ -54,7 +54,7 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
-class Step:
+class SearchStep:
     """One step of the search: the top candidates of each live sentence, best first, and what happens to them."""
 
     number: int  # from 1; that of the longest sentence, if others have joined later
@@ -85,7 +85,7 @@ class Candidates:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestArrays:
     """The requests of the live sentences, and what they ask for as arrays."""
 
     requests: list[Request]
@@ -150,7 +150,7 @@ class Beams:
         first = self.tokens.shape[2] - self.lengths[row]
         return self.tokens[row, beam, first:], self.log_probabilities[row, beam, first:].tolist()
 
-    def extend(self, step: Step, rules: Rules) -> tuple[IntArray, Self]:
+    def extend(self, step: SearchStep, rules: Rules) -> tuple[IntArray, Self]:
         """Return the index of each next beam's parent (B, W), and the next beams."""
         row = np.arange(len(self.sentences))[:, None]
         parents, tokens = step.parents[row, step.kept], step.tokens[row, step.kept]

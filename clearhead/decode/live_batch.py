@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from .beams import Hypothesis, Request, Step
+from .beams import Hypothesis, Request, SearchStep
 from .engine import BatchEngine, JoinableDecoding, SearchEngine
 from .search import Search
 from .session import Session
@@ -152,7 +152,7 @@ class LiveBatch:
             else:
                 self._searches.append((search, stack.pop_all()))
 
-    def _stream(self, step: Step) -> None:
+    def _stream(self, step: SearchStep) -> None:
         for row, number in enumerate(step.sentences.tolist()) if self._streams else ():
             if number in self._streams and (token := step.chosen(row)) is not None:
                 self._streams[number](token)

@@ -41,7 +41,7 @@ ENGINES: dict[str, dict[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Choice:
+class EngineChoice:
     """The engine for a model and its decoding settings.
 
     Attributes:
@@ -81,7 +81,7 @@ def prepare(model: ModelHandle, decode: DecodeConfig) -> None:
         open_engine(model, replace(decode, engine=name))
 
 
-def choice_for(model: ModelHandle, decode: DecodeConfig) -> Choice:
+def choice_for(model: ModelHandle, decode: DecodeConfig) -> EngineChoice:
     """Return the choice that `open_engine` makes, without loading any weights."""
     if decode.engine == AUTO and decode.precision == "fp32" and model.needs_module:
         decode = replace(decode, engine=IN_MEMORY)
@@ -106,10 +106,10 @@ def _choose(
     device: str,
     formats: Container[str],
     is_converted: Callable[[str], bool],
-) -> Choice:
+) -> EngineChoice:
     check_name(decode.engine)
     if decode.engine != AUTO:
-        return Choice(_checked(config, decode, device, formats), {})
+        return EngineChoice(_checked(config, decode, device, formats), {})
     passed_over: dict[str, str] = {}
     waiting: list[str] = []
     for name in _fastest_first(decode.precision):
@@ -117,12 +117,12 @@ def _choose(
         if not reason:
             reason = _wait(_engine_class(name, config), decode, is_converted)
             if not reason:
-                return Choice(name, passed_over, tuple(waiting))
+                return EngineChoice(name, passed_over, tuple(waiting))
             waiting.append(name)
         passed_over[name] = reason
     if not waiting:
         raise _no_engine(config, decode, device, formats)
-    return Choice(waiting[0], dict(takewhile(lambda it: it[0] != waiting[0], passed_over.items())))
+    return EngineChoice(waiting[0], dict(takewhile(lambda it: it[0] != waiting[0], passed_over.items())))
 
 
 def _fastest_first(precision: str) -> list[str]:

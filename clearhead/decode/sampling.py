@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .beams import Beams, Candidates, Hypothesis, Request, Step
+from .beams import Beams, Candidates, Hypothesis, Request, SearchStep
 from .engine import Decoding
 from .rules import FloatArray, IntArray, Rules
 from .search import Search, run_search
@@ -66,7 +66,7 @@ class Sampler:
     def __init__(self, sampling: Sampling, generators: "dict[int, np.random.Generator]") -> None:
         self.sampling, self.generators = sampling, generators
 
-    def __call__(self, beams: Beams, candidates: Candidates, rules: Rules) -> Step:
+    def __call__(self, beams: Beams, candidates: Candidates, rules: Rules) -> SearchStep:
         """Draw one token for each of `rules.beam` beams. A sentence's first draws all continue the same beam."""
         sentences, width, k = candidates.ids.shape
         by_id = np.argsort(candidates.ids, axis=2)  # the result must not depend on the engine's order
@@ -81,7 +81,7 @@ class Sampler:
         column = self.sampling.draw(values[row, parents].reshape(-1, k), uniform.reshape(-1)).reshape(shape)
         tokens = ids[row, parents, column]
         totals = beams.totals[row, parents] + values[row, parents, column]
-        return Step(
+        return SearchStep(
             number=beams.tokens.shape[2] + 1,
             sentences=beams.sentences,
             parents=parents,
@@ -100,7 +100,7 @@ def sample(
     requests: Sequence[Request],
     rules: Rules,
     sampler: Sampler,
-    observe: Callable[[Step], None] | None = None,
+    observe: Callable[[SearchStep], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Draw `rules.beam` independent answers to each sentence, and return them with the most likely first.
 

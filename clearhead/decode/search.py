@@ -11,11 +11,11 @@ from typing import TypeAlias
 import numpy as np
 
 from ..errors import ModelError
-from .beams import Beams, Candidates, Hypothesis, Limits, Request, Step
+from .beams import Beams, Candidates, Hypothesis, Request, RequestArrays, SearchStep
 from .engine import Decoding, JoinableDecoding
 from .rules import BoolArray, FloatArray, IntArray, Rules
 
-Choose: TypeAlias = Callable[[Beams, Candidates, Rules], Step]
+Choose: TypeAlias = Callable[[Beams, Candidates, Rules], SearchStep]
 
 
 def beam_search(
@@ -23,7 +23,7 @@ def beam_search(
     start: IntArray,
     requests: Sequence[Request],
     rules: Rules,
-    observe: Callable[[Step], None] | None = None,
+    observe: Callable[[SearchStep], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Search for the best answers to each sentence.
 
@@ -55,7 +55,7 @@ def beam_search(
     return run_search(Search(decoding, start, requests, rules), observe)
 
 
-def run_search(search: "Search", observe: Callable[[Step], None] | None = None) -> list[list[Hypothesis]]:
+def run_search(search: "Search", observe: Callable[[SearchStep], None] | None = None) -> list[list[Hypothesis]]:
     """Run a search to its end, pass each step to `observe`, and return the answers in the order of the sentences."""
     found: dict[int, list[Hypothesis]] = {}
     while search.live:
@@ -89,7 +89,7 @@ class Search:
     ) -> None:
         self.decoding, self.rules, self.choose = decoding, rules, choose or choose_best
         self.beams = Beams.start(range(len(start)) if sentences is None else sentences)
-        self.limits, self.answers, self.tokens = Limits.of(requests), _Answers(len(start), rules), start[:, None]
+        self.limits, self.answers, self.tokens = RequestArrays.of(requests), _Answers(len(start), rules), start[:, None]
         self._finished: dict[int, list[Hypothesis]] = {}
 
     @property
@@ -103,7 +103,7 @@ class Search:
         found, self._finished = self._finished, {}
         return found
 
-    def step(self) -> Step:
+    def step(self) -> SearchStep:
         """Append one token to every hypothesis, and return what happened."""
         step = self.choose(self.beams, self._candidates(), self.rules)
         self.answers.add_ended(step, self.beams)
@@ -170,7 +170,7 @@ def nan_error(token: int, sentence: int) -> ModelError:
     )
 
 
-def choose_best(beams: Beams, candidates: Candidates, rules: Rules) -> Step:
+def choose_best(beams: Beams, candidates: Candidates, rules: Rules) -> SearchStep:
     """Rank the candidates of each sentence, and pick those that end and those that continue."""
     sentences, width, k = candidates.ids.shape
     totals = (beams.totals[:, :, None] + candidates.values).reshape(sentences, -1)
@@ -180,7 +180,7 @@ def choose_best(beams: Beams, candidates: Candidates, rules: Rules) -> Step:
     tokens, totals = tokens[row, order], totals[row, order]
     ends, allowed = rules.ends(tokens), totals > -np.inf
     continues = (allowed & ~ends).any(1, keepdims=True)
-    return Step(
+    return SearchStep(
         number=beams.tokens.shape[2] + 1,
         sentences=beams.sentences,
         parents=beam[row, order],
@@ -202,7 +202,7 @@ class _Answers:
         self.count = np.zeros(sentences, np.int64)
         self.worst = np.full(sentences, -np.inf)  # lowest score among the n_best; -inf while some are missing
 
-    def add_ended(self, step: Step, beams: Beams) -> None:
+    def add_ended(self, step: SearchStep, beams: Beams) -> None:
         """Add the candidates that ended; `beams` are their parents."""
         for row, column in np.argwhere(step.ended).tolist():
             ids, parts = beams.written(row, step.parents[row, column])
@@ -210,7 +210,7 @@ class _Answers:
             end = int(step.tokens[row, column])
             self._add(row, ids, parts, step.totals[row, column], finished=True, end=end)
 
-    def add_stopped(self, beams: Beams, limits: Limits) -> Beams:
+    def add_stopped(self, beams: Beams, limits: RequestArrays) -> Beams:
         """Add the hypotheses that meet a stopping criterion, and return the beams without them."""
         stopped = np.zeros(beams.totals.shape, np.bool_)
         for row, beam in np.argwhere(beams.totals > -np.inf).tolist():
@@ -227,7 +227,7 @@ class _Answers:
         for row, beam in np.argwhere(which & lacking[:, None]).tolist():
             self._add(row, *beams.written(row, beam), beams.totals[row, beam], finished=False)
 
-    def close(self, beams: Beams, limits: Limits) -> BoolArray:
+    def close(self, beams: Beams, limits: RequestArrays) -> BoolArray:
         """Mark the sentences that are done, and add their live hypotheses if they have too few answers. -> (B,)"""
         leader, most = beams.totals.max(1), limits.max_steps
         full = (self.count >= self.rules.beam) & (leader / self.rules.penalty(beams.lengths) <= self.worst)

@@ -10,7 +10,7 @@ import numpy as np
 from ..config import DecodeConfig, SpecialTokens
 from ..errors import ConfigError, DataError
 from .batch_search import check_support, decode_batch
-from .beams import Hypothesis, Request, Step
+from .beams import Hypothesis, Request, SearchStep
 from .engine import Batch, BatchEngine, Decoding, Engine, SearchEngine, StepEngine
 from .rules import IntArray, Rules
 from .sampling import Sampler, Sampling, sample
@@ -73,7 +73,7 @@ class Session:
     def answers(
         self,
         sources: Sequence[Sequence[int]],
-        observe: Callable[[Step], None] | None = None,
+        observe: Callable[[SearchStep], None] | None = None,
         prefix: Sequence[int] = (),
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses for each source, best first.
@@ -90,7 +90,7 @@ class Session:
         self,
         sources: Sequence[Sequence[int]],
         prefix: Sequence[int] = (),
-        observe: Callable[[Step], None] | None = None,
+        observe: Callable[[SearchStep], None] | None = None,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield (index, hypotheses) for each source as soon as its batch is done, longest sources first.
 
@@ -189,7 +189,7 @@ class Session:
         self,
         sources: Sequence[Sequence[int]],
         requests: Sequence[Request],
-        observe: Callable[[Step], None] | None = None,
+        observe: Callable[[SearchStep], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the answers to the sources of one batch."""
         if isinstance(self.engine, BatchEngine):
@@ -232,7 +232,10 @@ class Session:
         return [_distinct(found, self.detokenize) for found in decode_batch(engine, batch, self.config, self.rules)]
 
     def _decode(
-        self, sources: Sequence[Sequence[int]], requests: Sequence[Request], observe: Callable[[Step], None] | None
+        self,
+        sources: Sequence[Sequence[int]],
+        requests: Sequence[Request],
+        observe: Callable[[SearchStep], None] | None,
     ) -> list[list[Hypothesis]]:
         start = self._start(sources)
         if isinstance(self.engine, SearchEngine) and not self.config.sample and observe is None:
@@ -245,7 +248,10 @@ class Session:
             return beam_search(decoding, start, requests, self.rules, observe)
 
     def _diverse(
-        self, sources: Sequence[Sequence[int]], requests: Sequence[Request], observe: Callable[[Step], None] | None
+        self,
+        sources: Sequence[Sequence[int]],
+        requests: Sequence[Request],
+        observe: Callable[[SearchStep], None] | None,
     ) -> list[list[Hypothesis]]:
         """Return the best answer for each of the `n_best` most likely tokens after the prefix.
 

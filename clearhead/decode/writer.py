@@ -53,7 +53,7 @@ class Pieces:
         return piece
 
 
-class Stream(Iterator[str]):
+class TextStream(Iterator[str]):
     """Iterator over the pieces of an answer as they are generated; joined, they are its text.
 
     `continuation` is the full record. It's None until the last piece has been read.
@@ -124,13 +124,13 @@ class Writer(ABC, Generic[R]):
         for index, answers in self.session.stream([reads[place].source for place in places], self.prefix):
             yield places[index], answers[: self.session.config.n_best]
 
-    def pieces(self, read: Read) -> Stream:
+    def pieces(self, read: Read) -> TextStream:
         """Return an iterator over the pieces of an answer as they are generated.
 
         Raises:
             ConfigError: on the first piece, if the settings ask for several beams or samples.
         """
-        return Stream(self._pieces(read))
+        return TextStream(self._pieces(read))
 
     def _pieces(self, read: Read) -> Generator[str, None, Any]:
         pieces, answers = Pieces(self.grow(read)), list[Hypothesis]()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.decode.beams import Hypothesis, Request, Step
+from clearhead.decode.beams import Hypothesis, Request, SearchStep
 from clearhead.decode.rules import Rules
 from clearhead.decode.sampling import Sampler, Sampling, sample
 from clearhead.decode.search import beam_search
@@ -211,7 +211,7 @@ def test_equal_scores_go_to_the_earlier_beam_and_then_to_the_lower_id() -> None:
     def uniform(seed: int, prefix: Sequence[int], vocab: int) -> np.ndarray:
         return np.full(vocab, -math.log(vocab))
 
-    steps: list[Step] = []
+    steps: list[SearchStep] = []
     search(Toy(5, uniform), [0], [2], Rules(eos=END, beam=2), steps.append)
     assert steps[0].tokens[0, steps[0].kept[0]].tolist() == [0, 1]
     assert list(zip(steps[1].parents[0], steps[1].tokens[0])) == [(0, 0), (0, 1), (0, 2), (1, 0)]
@@ -329,7 +329,7 @@ def test_no_sentences_have_no_answers() -> None:
 @given(seeds, st.integers(1, 4))
 @settings(max_examples=40, deadline=None)
 def test_observing_shows_every_candidate_once_and_changes_nothing(seed, beam) -> None:
-    rules, steps = Rules(eos=END, suppress=(0, 1), beam=beam), list[Step]()
+    rules, steps = Rules(eos=END, suppress=(0, 1), beam=beam), list[SearchStep]()
     unseen = search(Toy(), [seed, seed + 1], [6, 3], rules)
     assert search(Toy(), [seed, seed + 1], [6, 3], rules, steps.append) == unseen
     assert [step.number for step in steps] == list(range(1, len(steps) + 1))

@@ -66,7 +66,7 @@ class TrainingRate:
 
 
 @dataclass(frozen=True)
-class Report:
+class TrainingSpeed:
     """The speed of training on this machine.
 
     Attributes:
@@ -95,7 +95,7 @@ def _handicap(rate: TrainingRate) -> float:
     return _GAIN if rate.arrangement.processes > 1 else 1.0
 
 
-def measure(names: Sequence[str], machine: TrainConfig) -> Report:
+def measure(names: Sequence[str], machine: TrainConfig) -> TrainingSpeed:
     """Measure the limits of the machine, and the rates of these presets.
 
     Args:
@@ -123,7 +123,7 @@ def measure(names: Sequence[str], machine: TrainConfig) -> Report:
         return TrainingRate(name, precision, it, tokens, share)
 
     rates = [[rate(name, kind, *it) for it in zip(counts, found)] for name, kind, found in rows]
-    return Report(machine.device, busy, machines, rates)
+    return TrainingSpeed(machine.device, busy, machines, rates)
 
 
 def _limits(counts: Sequence[Arrangement], device: str) -> list[Machine]:

@@ -14,7 +14,7 @@ from .env import processor
 if TYPE_CHECKING:
     from ...apps.bench.decoding import Rate
     from ...apps.bench.machine import Machine
-    from ...apps.bench.training import Report, TrainingRate
+    from ...apps.bench.training import TrainingRate, TrainingSpeed
 
 
 def _add_options(parser: Parser) -> None:
@@ -68,7 +68,7 @@ def _command(rate: "TrainingRate") -> str:
     return f"clearhead train FILE --out DIR --preset {rate.preset} {count} --train.precision={rate.precision}"
 
 
-def _limits(report: "Report") -> str:
+def _limits(report: "TrainingSpeed") -> str:
     """Return a table of what the machine can do."""
     machines = report.machines
     rows = [(f"multiply in {it}, GFLOP/s", [each.products[it] for each in machines]) for it in ("fp32", "bf16")]
@@ -82,7 +82,7 @@ def _limits(report: "Report") -> str:
     return "\n".join([*lines, ""])
 
 
-def _training_table(report: "Report") -> str:
+def _training_table(report: "TrainingSpeed") -> str:
     """Return target tokens per second, and shares of the limits."""
     ways = [it.arrangement for it in report.rates[0]]
     names = [f"{it.processes} processes" if it.processes > 1 else _threads(it.threads) for it in ways]

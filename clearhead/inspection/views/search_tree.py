@@ -9,7 +9,7 @@ from typing import Any, Self
 from rich.cells import cell_len
 from torch import nn
 
-from ...decode.beams import Hypothesis, Step
+from ...decode.beams import Hypothesis, SearchStep
 from ...decode.session import Session
 from ..record.parts import stacks
 from ..record.uncompiled import uncompiled
@@ -77,7 +77,7 @@ class SearchTree:
         """Return the tree of a search that a session is about to run."""
         return cls(lambda i: pieces([i])[0], lambda n: float(session.rules.penalty(n)))
 
-    def observe(self, step: Step) -> None:
+    def observe(self, step: SearchStep) -> None:
         """Record a step of a search for one source."""
         kept = {int(column): beam for beam, column in enumerate(step.kept[0])}
         nodes: list[Node] = []

@@ -7,7 +7,7 @@ import torch
 
 from clearhead.apps.bench import training
 from clearhead.apps.bench.machine import BYTES, Machine
-from clearhead.apps.bench.training import Arrangement, Report, TrainingRate, measure, operations_per_token
+from clearhead.apps.bench.training import Arrangement, TrainingRate, TrainingSpeed, measure, operations_per_token
 from clearhead.config import ModelConfig, TrainConfig
 from clearhead.training.distributed.processes import EndedElsewhereError
 
@@ -87,7 +87,7 @@ def test_the_fastest_way_of_each_preset_is_recommended_but_two_processes_must_be
         ways = [Arrangement(1, 1), Arrangement(1, 2), Arrangement(2, 1)]
         small = [[TrainingRate("nano", kind, ways[0], rate, 0.1)] for kind, rate in (("bf16", 9e9), ("fp32", 8e9))]
         large = [TrainingRate("base", "fp32", it, rate, 0.1) for it, rate in zip(ways, rates)]
-        first, last = Report("cpu", 0.0, [], [*small, large]).fastest
+        first, last = TrainingSpeed("cpu", 0.0, [], [*small, large]).fastest
         assert first == small[0][0]
         return last.arrangement
 

@@ -7,7 +7,7 @@ import pytest
 
 from clearhead.apps.bench import decoding, training
 from clearhead.apps.bench.machine import BYTES, Machine
-from clearhead.apps.bench.training import Arrangement, Report, TrainingRate
+from clearhead.apps.bench.training import Arrangement, TrainingRate, TrainingSpeed
 
 from ..conftest import Run
 
@@ -48,12 +48,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
     """What is measured: the presets, and the number of threads. The report is made up."""
     calls: list[tuple] = []
 
-    def measure(names, machine) -> Report:
+    def measure(names, machine) -> TrainingSpeed:
         calls.append((tuple(names), machine.threads))
         ways = (Arrangement(1, 1), Arrangement(1, 2), Arrangement(2, 1))
         rates = [[TrainingRate("nano", "bf16", it, 1000.0 * it.threads, 0.2) for it in ways]]
         speeds = dict.fromkeys(BYTES, 2e12)
-        return Report("cpu", 1.04, [Machine(10, it, dict.fromkeys(BYTES, 5e9), speeds, 6e9) for it in (1, 2)], rates)
+        return TrainingSpeed(
+            "cpu", 1.04, [Machine(10, it, dict.fromkeys(BYTES, 5e9), speeds, 6e9) for it in (1, 2)], rates
+        )
 
     monkeypatch.setattr(training, "measure", measure)
     return calls

@@ -29,7 +29,7 @@ from clearhead.decode.engine import Batch, BatchEngine
 from clearhead.decode.engines.loops.opener import LoopsOpener
 from clearhead.decode.live_batch import LiveBatch
 from clearhead.decode.model_handle import InMemoryModel, ModelHandle, as_handle
-from clearhead.decode.registry import ENGINES, Choice, choice_for, choose_engine, open_engine, usable_engines
+from clearhead.decode.registry import ENGINES, EngineChoice, choice_for, choose_engine, open_engine, usable_engines
 from clearhead.decode.session import Session
 from clearhead.decode.stopping import StoppingCriteria
 from clearhead.errors import ConfigError
@@ -348,7 +348,7 @@ def test_auto_takes_the_loops_once_they_are_compiled(topology: str, monkeypatch:
     choice = choice_for(it, DecodeConfig())
     assert (choice.name, choice.waiting) == ("torch", ("loops",)) and "compiles" in choice.passed_over["loops"]
     monkeypatch.setattr(LoopsOpener, "waits", lambda *_: "")
-    assert choice_for(it, DecodeConfig()) == Choice("loops", {})
+    assert choice_for(it, DecodeConfig()) == EngineChoice("loops", {})
     assert choice_for(it, DecodeConfig(precision="int8")).name == "loops"
     assert choice_for(as_handle(net, config), DecodeConfig()).name == "torch"  # it may have hooks
     other = replace(config, norm="mine:Norm")
@@ -359,7 +359,7 @@ def test_auto_takes_ct2_for_a_converted_model_if_its_answers_are_those_of_torch(
     pytest.importorskip("ctranslate2", reason="needs the extra ct2")
     it = Converted(model("encoder-decoder")[1])
     greedy = DecodeConfig(beam=1)
-    assert choice_for(it, greedy) == Choice("torch", choice_for(it, greedy).passed_over, ("loops", "ct2"))
+    assert choice_for(it, greedy) == EngineChoice("torch", choice_for(it, greedy).passed_over, ("loops", "ct2"))
     it.formats_converted = ("ct2-fp32",)
     assert choice_for(it, greedy).name == "ct2"
     reasons = choice_for(it, DecodeConfig(beam=2)).passed_over
@@ -372,7 +372,7 @@ def test_if_only_engines_that_are_not_ready_can_do_it_auto_takes_one(monkeypatch
     assert choose_engine(model("encoder-decoder")[1], DecodeConfig(precision="int8")) == "packed"
     monkeypatch.delitem(ENGINES, "packed")
     choice = choice_for(Converted(model("encoder-decoder")[1]), DecodeConfig(precision="int8"))
-    assert choice == Choice("loops", {})
+    assert choice == EngineChoice("loops", {})
 
 
 class Converted(InMemoryModel):

@@ -17,7 +17,7 @@ import torch
 from clearhead.config import DecodeConfig, ModelConfig, SpecialTokens
 from clearhead.decode.beams import Hypothesis, Request
 from clearhead.decode.engine import Batch, SearchEngine
-from clearhead.decode.engines.loops import int8, jit, loops_engine, machine_code, tiles
+from clearhead.decode.engines.loops import jit, linear_layers, loops_engine, machine_code, tiles
 from clearhead.decode.engines.loops.equations import Stack
 from clearhead.decode.engines.loops.stack_parts import OUT, OUT_BIAS, SLOPES
 from clearhead.decode.model_handle import as_handle
@@ -228,17 +228,17 @@ def test_a_model_that_the_loops_lack_is_rejected_by_its_setting(settings: dict[s
 def test_int8_is_within_its_rounding_and_a_neighbour_changes_no_bit(rows: int, inputs: int) -> None:
     outputs, rng = 150, np.random.default_rng(0)
     x, w, b = (rng.normal(size=shape).astype(np.float32) for shape in ((rows, inputs), (outputs, inputs), (1, outputs)))
-    codes, constants = int8.quantized(w, b)
+    codes, constants = linear_layers.quantized(w, b)
     places = np.zeros((1, SLOPES + 1, 3), np.int64)
     places[0, OUT], places[0, OUT_BIAS] = (0, outputs, inputs), (0, *constants.shape)
     stack = Stack(np.rec.array([(0,)], dtype=[("layers", "i8")])[0], constants.ravel(), places, np.empty(0), codes)
     found, alone = np.empty((rows, outputs), np.float32), np.empty((1, outputs), np.float32)
-    int8.linear_int8(x, stack, 0, OUT, found)
+    linear_layers.linear_int8(x, stack, 0, OUT, found)
     step_x, step_w = np.abs(x).max(1, keepdims=True) / 127, np.abs(w).max(1) / 127  # one number is off by half a step
     bound = np.abs(x).sum(1, keepdims=True) * step_w / 2 + np.abs(w).sum(1) * step_x / 2 + inputs * step_x * step_w / 4
     assert (np.abs(found - (x @ w.T + b)) <= bound * 1.01).all()
     for r in range(rows):
-        int8.linear_int8(x[r : r + 1], stack, 0, OUT, alone)
+        linear_layers.linear_int8(x[r : r + 1], stack, 0, OUT, alone)
         assert (alone == found[r]).all()
 
 

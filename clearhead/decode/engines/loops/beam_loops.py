@@ -3,17 +3,29 @@
 import numpy as np
 
 from .equations import Floats, Stack, copy
-from .found_answers import add_answer, add_unfinished, penalty
+from .hypotheses import (
+    AnswerArrays,
+    BeamArrays,
+    Jobs,
+    Ruling,
+    Top,
+    add_answer,
+    add_unfinished,
+    log_sum_exp,
+    offer,
+    offer_all,
+    penalty,
+)
 from .jit import compiled
-from .search_arrays import Beams, Found, Jobs, Ruling, Top
-from .stacks import PLACE, POSITION, SOURCE, TOKEN, Cache, Ints, new_cache, project, read, remember
-from .successors import log_sum_exp, offer, offer_all
+from .stacks import PLACE, POSITION, SOURCE, TOKEN, CacheArrays, Ints, new_cache, project, read, remember
 
 CHUNK = 128  # tokens of a prompt that are read at once
 
 
 @compiled
-def enter(encoder: Stack, decoder: Stack, jobs: Jobs, source: int, slot: int, beams: Beams, cache: Cache) -> None:
+def enter(
+    encoder: Stack, decoder: Stack, jobs: Jobs, source: int, slot: int, beams: BeamArrays, cache: CacheArrays
+) -> None:
     """Read a source into a slot, and begin one empty hypothesis."""
     tokens = jobs.tokens[jobs.offsets[source] : jobs.offsets[source + 1]]
     beams.source[slot], beams.held[slot], beams.length[slot] = source, 0, 0
@@ -28,7 +40,7 @@ def enter(encoder: Stack, decoder: Stack, jobs: Jobs, source: int, slot: int, be
 
 
 @compiled
-def read_prompt(decoder: Stack, tokens: Ints, place: int, cache: Cache) -> Floats:
+def read_prompt(decoder: Stack, tokens: Ints, place: int, cache: CacheArrays) -> Floats:
     """Read a text from position 0 into a row of the cache. Return its last state (1, D), or none if it's empty."""
     last = np.empty((0, decoder.shape.d_model), np.float32)
     for first in range(0, len(tokens), CHUNK):
@@ -41,7 +53,7 @@ def read_prompt(decoder: Stack, tokens: Ints, place: int, cache: Cache) -> Float
 
 
 @compiled
-def newest(jobs: Jobs, beams: Beams, slot: int, beam: int, count: int) -> Ints:
+def newest(jobs: Jobs, beams: BeamArrays, slot: int, beam: int, count: int) -> Ints:
     """Return the last tokens of a text: prompt, first input and output so far."""
     source, length, found = beams.source[slot], beams.length[slot], np.empty(count, np.int64)
     for i in range(count):
@@ -56,7 +68,7 @@ def newest(jobs: Jobs, beams: Beams, slot: int, beam: int, count: int) -> Ints:
 
 
 @compiled
-def read_beams(decoder: Stack, jobs: Jobs, beams: Beams, cache: Cache) -> Floats:
+def read_beams(decoder: Stack, jobs: Jobs, beams: BeamArrays, cache: CacheArrays) -> Floats:
     """Read the last token of every live hypothesis. Return their states (R, D), in the order of `beams.rows`.
 
     When the table of positions ends, the newest half of a text is read again from position 0.
@@ -101,7 +113,7 @@ def join(states: Floats, more: Floats, rows: Ints) -> Floats:
 
 @compiled
 def advance(
-    jobs: Jobs, rules: Ruling, beams: Beams, slot: int, top: Top, count: int, found: Found, history: Ints
+    jobs: Jobs, rules: Ruling, beams: BeamArrays, slot: int, top: Top, count: int, found: AnswerArrays, history: Ints
 ) -> None:
     """End or continue the hypotheses of one source with its best candidates. A source that is done leaves its slot."""
     source, length, width = beams.source[slot], beams.length[slot], rules.beam
@@ -131,7 +143,7 @@ def advance(
 
 
 @compiled
-def continue_beams(beams: Beams, slot: int, top: Top, order: Ints, kept: int, history: Ints) -> None:
+def continue_beams(beams: BeamArrays, slot: int, top: Top, order: Ints, kept: int, history: Ints) -> None:
     """Append the chosen tokens to their hypotheses. A hypothesis may have several successors."""
     length, held, width = beams.length[slot], min(beams.held[slot], history.shape[1]), beams.totals.shape[1]
     moved = False
@@ -159,7 +171,9 @@ def continue_beams(beams: Beams, slot: int, top: Top, order: Ints, kept: int, hi
 
 
 @compiled
-def search(encoder: Stack, decoder: Stack, jobs: Jobs, rules: Ruling, slots: int, capacity: int, found: Found) -> None:
+def search(
+    encoder: Stack, decoder: Stack, jobs: Jobs, rules: Ruling, slots: int, capacity: int, found: AnswerArrays
+) -> None:
     """Decode all sources, at most `slots` at a time. A source that is done makes room for the next one.
 
     `capacity` is the maximum number of tokens that a text needs in the cache.
@@ -168,7 +182,7 @@ def search(encoder: Stack, decoder: Stack, jobs: Jobs, rules: Ruling, slots: int
     for n in range(sources):
         longest = max(longest, jobs.offsets[n + 1] - jobs.offsets[n])
     cache = new_cache(decoder, slots, width, capacity, longest if decoder.shape.cross else 1)
-    beams = Beams(
+    beams = BeamArrays(
         np.empty(slots, np.int64),
         np.empty(slots, np.int64),
         np.empty(slots, np.int64),
@@ -201,7 +215,9 @@ def search(encoder: Stack, decoder: Stack, jobs: Jobs, rules: Ruling, slots: int
 
 
 @compiled
-def choose(jobs: Jobs, rules: Ruling, beams: Beams, top: Top, logits: Floats, found: Found, history: Ints) -> None:
+def choose(
+    jobs: Jobs, rules: Ruling, beams: BeamArrays, top: Top, logits: Floats, found: AnswerArrays, history: Ints
+) -> None:
     """Rank the successors of every hypothesis, and advance each source."""
     for slot in range(len(beams.source)):
         source, length, count = beams.source[slot], beams.length[slot], 0

@@ -17,7 +17,7 @@ from . import jit, whole_search
 from . import stack_parts as parts
 from .beam_loops import read_prompt
 from .machine_code import is_compiled, mark_used, remove_unused
-from .stacks import Cache, new_cache, project, read, remember
+from .stacks import CacheArrays, new_cache, project, read, remember
 from .weight_arrays import Model, load_model
 
 _POSITIONS = 128  # rows of the first table of positions; it grows when a longer text comes
@@ -150,7 +150,7 @@ class LoopsDecoding:
         past, history, memory, memory_rows, lengths = self.cache
         own = np.arange(len(rows))[:, None].repeat(history.shape[1], 1)  # a row's past is copied to it
         numbers = memory_rows[: len(sources)]
-        self.cache = Cache(past[:, :, rows], own, memory[:, :, sources], numbers, lengths[sources])
+        self.cache = CacheArrays(past[:, :, rows], own, memory[:, :, sources], numbers, lengths[sources])
         self.held, self.texts = self.held[rows], [list(self.texts[row]) for row in rows]
         self.width = beams.shape[1]
 

@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 TOKEN, PLACE, SOURCE, POSITION = range(4)  # columns of the rows to read: a token, its row in the cache, its source ...
 
 
-class Cache(NamedTuple):
+class CacheArrays(NamedTuple):
     """Keys (0) and values (1) of the tokens read so far, and of the sources."""
 
     past: Floats  # (2, L, P, T, G K)
@@ -29,7 +29,7 @@ class Cache(NamedTuple):
 
 
 @compiled
-def new_cache(stack: Stack, sources: int, beam: int, tokens: int, memory: int) -> Cache:
+def new_cache(stack: Stack, sources: int, beam: int, tokens: int, memory: int) -> CacheArrays:
     """Return memory for the keys and values of this many sources, tokens of each beam, and tokens of each source."""
     shape, rows = stack.shape, sources * beam
     narrow, crossed = shape.kv_heads * shape.d_head, shape.layers if shape.cross else 0
@@ -37,7 +37,7 @@ def new_cache(stack: Stack, sources: int, beam: int, tokens: int, memory: int) -
     for n in range(sources):
         for s in range(memory):
             memory_rows[n, s] = n
-    return Cache(
+    return CacheArrays(
         np.empty((2, shape.layers, rows, tokens, narrow), np.float32),
         np.empty((rows, tokens), np.int64),
         np.empty((2, crossed, sources, memory, narrow), np.float32),
@@ -170,7 +170,7 @@ def encode(stack: Stack, tokens: Ints) -> Floats:
 
 
 @compiled
-def remember(encoder: Stack, decoder: Stack, tokens: Ints, source: int, cache: Cache) -> None:
+def remember(encoder: Stack, decoder: Stack, tokens: Ints, source: int, cache: CacheArrays) -> None:
     """Encode a source, and write its keys and values for every block of the decoder."""
     states, narrow = encode(encoder, tokens), decoder.shape.kv_heads * decoder.shape.d_head
     for layer in range(decoder.shape.layers):
@@ -182,7 +182,7 @@ def remember(encoder: Stack, decoder: Stack, tokens: Ints, source: int, cache: C
 
 
 @compiled
-def read(stack: Stack, rows: Ints, cache: Cache) -> Floats:
+def read(stack: Stack, rows: Ints, cache: CacheArrays) -> Floats:
     """Read tokens with the decoder, each with its place in the cache, source and position. (R, 4) -> states (R, D)
 
     Tokens of one text may be read at once: all keys are written before any query attends.

@@ -14,8 +14,7 @@ from ...model_handle import Weights
 from ...position_tables import alibi_slopes, position_table, relative_table, rotary_frequencies
 from . import stack_parts as parts
 from .equations import GELU, GELU_TANH, RELU, SILU, Floats, Stack
-from .int8 import quantized
-from .linear_layers import panels
+from .linear_layers import panels, quantized
 
 _LINEAR = {getattr(parts, name.removesuffix("_BIAS")) for name in vars(parts) if name.endswith("_BIAS")}
 _ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU, "swiglu": SILU, "geglu": GELU_TANH}

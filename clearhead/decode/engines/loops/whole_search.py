@@ -11,7 +11,7 @@ from ...rules import IntArray, Rules
 from ...search import nan_error
 from . import beam_loops
 from . import stack_parts as parts
-from .search_arrays import Found, Jobs, Ruling
+from .hypotheses import AnswerArrays, Jobs, Ruling
 from .weight_arrays import Model
 
 _ROWS = 32  # of a step, at most: more wouldn't share the weights much better
@@ -55,7 +55,7 @@ def capacity(model: Model, batch: Batch) -> int:
 def _decode(model: Model, batch: Batch, share: Sequence[int], rules: Rules) -> list[list[Hypothesis]]:
     requests = [batch.requests[n] for n in share]
     n, beam, steps, most = len(share), rules.beam, _steps(requests), capacity(model, batch)
-    found = Found(
+    found = AnswerArrays(
         np.empty((n, beam, steps), np.int64),
         np.empty((n, beam, steps), np.float32),
         np.empty((n, beam), np.int64),
@@ -94,7 +94,7 @@ def _jobs(sources: Sequence[Sequence[int]], start: IntArray, requests: Sequence[
     )
 
 
-def _hypotheses(found: Found, n: int) -> list[Hypothesis]:
+def _hypotheses(found: AnswerArrays, n: int) -> list[Hypothesis]:
     """Return the answers to one source. If every token was forbidden, the answer is empty and its score is -inf."""
     answers = []
     for w in range(min(int(found.n_found[n]), found.tokens.shape[1])):
