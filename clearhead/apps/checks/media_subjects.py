@@ -13,7 +13,7 @@ from ...config.front_geometry import PAD_SAMPLE, hop_length, position_samples
 from ...data.media_encoding import AudioLoader, ImageLoader, Loader
 from ...decode.beams import Hypothesis
 from ...errors import ConfigError
-from ...inspection.promises.subject import Inputs, Search, Subject
+from ...inspection.promises.subject import Inputs, Subject, SubjectSearch
 from ...loading.loaded import LoadedModel
 from ...model.transformer import EncoderDecoder
 from ...tasks.base import Task
@@ -58,7 +58,7 @@ def media_subject(task: Task, loaded: LoadedModel, decode: DecodeConfig, data: A
     def answers(model: nn.Module) -> list[list[Hypothesis]]:
         return task.session(cast(EncoderDecoder, model), search).answers(cast(Any, prompts))
 
-    found = Search(cast(Any, prompts), answers, search.alpha)
+    found = SubjectSearch(cast(Any, prompts), answers, search.alpha)
     return subject(loaded, inputs, texts, loss=loss, engines=engines(loaded.config.model), search=found)
 
 

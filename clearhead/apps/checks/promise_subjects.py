@@ -8,7 +8,7 @@ from torch import nn
 
 from ...config import DecodeConfig
 from ...decode.beams import Hypothesis
-from ...inspection.promises.subject import Inputs, Search, Subject
+from ...inspection.promises.subject import Inputs, Subject, SubjectSearch
 from ...loading.loaded import LoadedModel
 from ...model.transformer import EncoderDecoder
 from ...tasks.answer.examples import Windows
@@ -97,7 +97,7 @@ def _of_sequences(task: Sequences, loaded: LoadedModel, decode: DecodeConfig, da
         describe(found, len(sources)),
         loss=loss_of(task, Examples(Ragged(sources), Ragged(targets)), loaded.config),
         engines=engines(loaded.config.model),
-        search=Search(sources[:PROMPTS], answers, search.alpha),
+        search=SubjectSearch(sources[:PROMPTS], answers, search.alpha),
     )
 
 
@@ -129,7 +129,7 @@ def _of_text(task: Generation, loaded: LoadedModel, decode: DecodeConfig, data: 
             model, blocks, blocks.starts[:LOSS_TEXTS], smoothing=loaded.config.train.label_smoothing
         ),
         engines=engines(loaded.config.model),
-        search=Search(prompts, answers, search.alpha),
+        search=SubjectSearch(prompts, answers, search.alpha),
     )
 
 

@@ -1,177 +1,200 @@
-"""Check every attention module of a model on the queries, keys and values that it receives, and the pointer."""
+"""Promises of every attention module of a model, built-in or custom, for what it receives, and of the pointer."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ...model.attention import Attend, scaled_dot_product_attention
+from ...model.attention import Attend
+from ...model.blocks import DecoderBlock
 from ...model.transformer import Decoder
-from ..record.parts import stacks
-from .attention_calls import AttentionPart, Call, attention_parts, recorded_calls
-from .check import Bound, Check, Difference, Promise, judge, judge_each, skip
-from .rounding import apart, furthest, largest
-from .subject import Case, numbered, outputs
-
-FUSED = Promise("open = fused attention", "both paths of every attention module compute Equation 1 of their inputs")
-SUMS = Promise("weights' rows sum to 1", "a query's weights sum to 1, or to 0 if it may attend to nothing")
-REPORTED = Promise("reported weights = used", "the output of attention is the weights that it reports times the values")
-ORDER = Promise("keys in any order", "the order of keys and values doesn't matter, which a ring buffer relies on")
-
-POINTER = Promise("pointer sums to 1", "the pointer's probabilities of all tokens sum to 1 at every position")
+from ..record.calls import AttentionCall, AttentionInputs
+from ..record.parts import named_parts, stacks
+from ..record.recorder import record
+from .check import Promise, Skip
+from .rounding import DRAWS, Bound, Difference, apart, bound_of, furthest, largest, nudged
+from .subject import Case, numbered
 
 _NEVER = 2**31  # more keys than any call has
 _PER_SCORE = 8  # error of a score in eps of its summed products, for any order of summation
 
+Measured = Iterator[tuple[Bound, Difference]]
 
-def check_fused(case: Case) -> Check:
+
+@dataclass(frozen=True)
+class AttentionPart:
+    """An attention module and its name, such as decoder.0.self. If it's causal, it must not see later tokens."""
+
+    name: str
+    attend: nn.Module
+    causal: bool
+    n_kv_heads: int | None
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return type(self.attend).__name__
+
+    @property
+    def reports_weights(self) -> bool:
+        """True if the module has a `weights` method."""
+        return callable(getattr(type(self.attend), "weights", None))
+
+    def difference(self, value: float, problem: str) -> Difference:
+        """Return a difference for which this part is at fault."""
+        return Difference(value, self.name, self.kind, problem)
+
+    def bound(self, given: AttentionInputs) -> Bound:
+        """Return a bound on the effect of rounding on the module's output, whatever its equation."""
+        afters = []
+        for seed in range(DRAWS):
+            generator = torch.Generator().manual_seed(seed)
+            q, k, v = (nudged(it, generator) for it in (given.q, given.k, given.v))
+            afters.append([replace(given, q=q, k=k, v=v).run(self.attend)])
+        return bound_of([given.run(self.attend)], afters, "q, k and v")
+
+
+def attention_parts(model: nn.Module) -> list[AttentionPart]:
+    """Return all attention modules, in the order of the model."""
+    causal = {id(block.attention) for block in model.modules() if isinstance(block, DecoderBlock)}
+    return [
+        AttentionPart(name, attend, id(part) in causal, getattr(part, "n_kv_heads", None))
+        for name, part in named_parts(model)
+        if isinstance(attend := getattr(part, "attend", None), nn.Module)
+    ]
+
+
+def recorded_calls(
+    case: Case, parts: Sequence[AttentionPart]
+) -> list[tuple[AttentionPart, AttentionInputs, AttentionCall]]:
+    """Run the model on the texts, and return the calls of these attention modules, with their inputs."""
+    with record(case.model, limit=None) as trace:
+        case.inputs.whole_output(case.model)
+    found = []
+    for part in parts:
+        for it in trace.calls.get(part.name, ()):
+            shared = it.q.size(1) // (part.n_kv_heads or it.q.size(1))  # the record repeats shared keys and values
+            found.append((part, AttentionInputs(it.q, it.k[:, ::shared], it.v[:, ::shared], it.mask, it.bias), it))
+    return found
+
+
+def in_order(given: AttentionInputs, order: Sequence[int]) -> AttentionInputs:
+    """Return inputs with the keys in `order`, which may be a subset. Values, mask and bias are reordered too."""
+    mask, bias = (it if it is None or it.size(-1) == 1 else it[..., order] for it in (given.mask, given.bias))
+    return replace(given, k=given.k[:, :, order], v=given.v[:, :, order], mask=mask, bias=bias)
+
+
+def _fused(case: Case) -> Measured:
     """Compare each attention module's output and its two paths with Equation 1."""
-    return _check(
-        FUSED,
-        case,
-        lambda part: hasattr(part.attend, "fused_from"),
-        "has two paths",
-        lambda _, call: _equation_bound(call),
-        _paths,
-    )
+    for part, given, call in _calls(case, "has two paths", lambda part: hasattr(part.attend, "fused_from")):
+        yield _equation_bound(given), _paths(part, given, call.output)
 
 
-def check_sums(case: Case) -> Check:
-    """Check the sums of weights, which are the outputs of attention if all values are 1.
+def _sums(case: Case) -> Measured:
+    """Compute the sums of weights, which are the outputs of attention if all values are 1."""
+    for part, given, _ in _calls(case):
+        keys, eps = given.k.size(-2), torch.finfo(given.q.dtype).eps
+        reason = f"(2 x {keys} keys + 16) eps: each weight is rounded, and so is their sum"
+        yield Bound((2 * keys + 16) * eps, reason), _sum(part, given)
 
-    One query may attend to nothing. If a module reports its weights, these are summed too.
-    """
-    return _check(SUMS, case, lambda _: True, "", _sum_bound, _sums)
 
-
-def check_reported_weights(case: Case) -> Check:
+def _reported(case: Case) -> Measured:
     """Compare each attention module's output with its reported weights, which the views show, times its values."""
-
-    def gap(_: AttentionPart, call: Call) -> Difference:
-        return Difference(call.by_weights, problem="has an output that isn't its weights times the values")
-
-    return _check(REPORTED, case, lambda part: part.reports_weights, "reports its weights", _rounding_bound, gap)
+    for part, given, call in _calls(case, "reports its weights", lambda part: part.reports_weights):
+        problem = "has an output that isn't its weights times the values"
+        yield part.bound(given), part.difference(call.largest_difference, problem)
 
 
-def check_key_order(case: Case) -> Check:
-    """Check that each attention module gives the same output with its keys in another order."""
-
-    def reordered(part: AttentionPart, call: Call) -> Difference:
-        order = torch.randperm(call.k.size(2), generator=torch.Generator().manual_seed(0)).tolist()
-        gap = apart(call.in_order(order).run(part.attend), call.run(part.attend))
-        return Difference(gap, problem="depends on the order of the keys")
-
-    return _check(ORDER, case, lambda _: True, "", _rounding_bound, reordered)
+def _order(case: Case) -> Measured:
+    """Compare each attention module's output with its output for keys in another order."""
+    for part, given, _ in _calls(case):
+        order = torch.randperm(given.k.size(2), generator=torch.Generator().manual_seed(0)).tolist()
+        gap = apart(in_order(given, order).run(part.attend), given.run(part.attend))
+        yield part.bound(given), part.difference(gap, "depends on the order of the keys")
 
 
-def check_pointer(case: Case) -> Check:
-    """Check that the pointer's probabilities sum to 1."""
-    decoder = stacks(case.model).get("decoder")
-    if not isinstance(decoder, Decoder) or decoder.pointer is None:
-        return skip(POINTER, "the model has no pointer")
-
-    def log_probabilities() -> list[Tensor]:
-        return outputs(case.model, case.inputs)
-
-    def bound() -> Bound:
-        found, source = log_probabilities(), case.inputs.source
-        assert source is not None
-        weights, output = torch.finfo(next(case.model.parameters()).dtype).eps, torch.finfo(found[0].dtype).eps
-        most = max(largest(row) for row in found)
-        reason = f"(2 x {source.size(1)} keys + 16) eps + {_PER_SCORE} eps x largest log-probability {most:.2g}"
-        return Bound((2 * source.size(1) + 16) * weights + _PER_SCORE * most * output, reason)
-
-    def measure() -> Difference:
-        sums = [row.double().exp().sum(-1) for row in log_probabilities()]
-        return furthest(sums, [torch.ones_like(it) for it in sums], numbered(len(sums)))
-
-    return judge(POINTER, case.precision, bound, measure)
+def _pointer(case: Case) -> Measured:
+    """Sum the pointer's probabilities."""
+    decoder, source = stacks(case.model).get("decoder"), case.inputs.source
+    if source is None or not isinstance(decoder, Decoder) or decoder.pointer is None:
+        raise Skip("the model has no pointer")
+    found = case.inputs.outputs(case.model)
+    weights, output = torch.finfo(next(case.model.parameters()).dtype).eps, torch.finfo(found[0].dtype).eps
+    most = max(largest(row) for row in found)
+    reason = f"(2 x {source.size(1)} keys + 16) eps + {_PER_SCORE} eps x largest log-probability {most:.2g}"
+    bound = Bound((2 * source.size(1) + 16) * weights + _PER_SCORE * most * output, reason)
+    sums = [row.double().exp().sum(-1) for row in found]
+    yield bound, furthest(sums, [torch.ones_like(it) for it in sums], numbered(len(sums)))
 
 
-def _check(
-    promise: Promise,
-    case: Case,
-    fits: Callable[[AttentionPart], bool],
-    which: str,
-    bound: Callable[[AttentionPart, Call], Bound],
-    measure: Callable[[AttentionPart, Call], Difference],
-) -> Check:
-    """Check every call of the attention modules for which `fits` returns True."""
+FUSED = Promise(
+    "open = fused attention", "both paths of every attention module compute Equation 1 of their inputs", _fused
+)
+SUMS = Promise("weights' rows sum to 1", "a query's weights sum to 1, or to 0 if it may attend to nothing", _sums)
+REPORTED = Promise(
+    "reported weights = used", "the output of attention is the weights that it reports times the values", _reported
+)
+ORDER = Promise(
+    "keys in any order", "the order of keys and values doesn't matter, which a ring buffer relies on", _order
+)
+POINTER = Promise("pointer sums to 1", "the pointer's probabilities of all tokens sum to 1 at every position", _pointer)
+
+
+def _calls(
+    case: Case, which: str = "", fits: Callable[[AttentionPart], bool] = lambda _: True
+) -> list[tuple[AttentionPart, AttentionInputs, AttentionCall]]:
+    """Return every call of the attention modules for which `fits` returns True. Raise Skip if there are none."""
     parts = attention_parts(case.model)
     fitting = [part for part in parts if fits(part)]
     if not fitting:
         kinds = ", ".join(sorted({part.kind for part in parts}))
-        return skip(promise, f"no attention {which} (classes: {kinds})" if parts else "the model has no attention")
-    calls: list[tuple[AttentionPart, Call]] = []
-
-    def bounds() -> Sequence[Bound]:
-        calls.extend(recorded_calls(case, fitting))
-        return [bound(part, call) for part, call in calls]
-
-    def differences() -> Sequence[Difference]:
-        found = [(part, measure(part, call)) for part, call in calls]
-        return [Difference(it.value, part.name, part.kind, it.problem) for part, it in found]
-
-    return judge_each(promise, case.precision, bounds, differences)
+        raise Skip(f"no attention {which} (classes: {kinds})" if parts else "the model has no attention")
+    return recorded_calls(case, fitting)
 
 
-def _rounding_bound(part: AttentionPart, call: Call) -> Bound:
-    return call.bound(part.attend)
-
-
-def _sum_bound(_: AttentionPart, call: Call) -> Bound:
-    keys, eps = call.k.size(-2), torch.finfo(call.q.dtype).eps
-    return Bound((2 * keys + 16) * eps, f"(2 x {keys} keys + 16) eps: each weight is rounded, and so is their sum")
-
-
-def _equation_bound(call: Call) -> Bound:
+def _equation_bound(given: AttentionInputs) -> Bound:
     """Return a bound on the effect of rounding on Equation 1.
 
     A score has an error of a few eps of the products that it sums. A weight has the same relative error, and the output
     has the same error relative to the largest value, plus the rounding of its own sum.
     """
-    width, keys, eps = call.q.size(-1), call.k.size(-2), torch.finfo(call.q.dtype).eps
-    groups = call.q.size(1) // call.k.size(1)
-    products = call.q.abs() @ call.k.abs().repeat_interleave(groups, 1).mT / math.sqrt(width)
-    score = largest(products) + (0.0 if call.bias is None else largest(call.bias))
-    value = largest(call.v)
+    width, keys, eps = given.q.size(-1), given.k.size(-2), torch.finfo(given.q.dtype).eps
+    products = given.q.abs() @ given.k.abs().repeat_interleave(given.groups, 1).mT / math.sqrt(width)
+    score = largest(products) + (0.0 if given.bias is None else largest(given.bias))
+    value = largest(given.v)
     reason = f"({_PER_SCORE} x largest score {score:.2g} + {keys} keys + 16) x eps x largest value {value:.2g}"
     return Bound((_PER_SCORE * score + keys + 16) * eps * value, reason)
 
 
-def _equation(call: Call) -> Tensor:
-    groups = call.q.size(1) // call.k.size(1)
-    k, v = call.k.repeat_interleave(groups, 1), call.v.repeat_interleave(groups, 1)
-    return scaled_dot_product_attention(call.q, k, v, mask=call.mask, bias=call.bias)[0]
-
-
-def _paths(part: AttentionPart, call: Call) -> Difference:
-    found = {"an output": call.output}
+def _paths(part: AttentionPart, given: AttentionInputs, output: Tensor) -> Difference:
+    found = {"an output": output}
     for name, start in (("an open path", _NEVER), ("a fused path", 0)):
         attend = copy(part.attend)
         attend.fused_from = start  # type: ignore[assignment]
-        found[name] = call.run(attend)
+        found[name] = given.run(attend)
     ours = type(part.attend).forward is Attend.forward  # custom equations only need two equal paths
-    expected, what = (_equation(call), "Equation 1") if ours else (found["an open path"], "its open path")
+    expected, what = (given.equation_1()[0], "Equation 1") if ours else (found["an open path"], "its open path")
     gaps = {name: apart(it, expected) for name, it in found.items()}
     worst = max(gaps, key=gaps.__getitem__)
-    return Difference(gaps[worst], problem=f"has {worst} that isn't {what}")
+    return part.difference(gaps[worst], f"has {worst} that isn't {what}")
 
 
-def _sums(part: AttentionPart, call: Call) -> Difference:
-    shape = (*call.q.shape[:3], call.k.size(2))
-    mask = torch.ones(shape, dtype=torch.bool, device=call.q.device)
-    if call.mask is not None:
-        mask &= call.mask
+def _sum(part: AttentionPart, given: AttentionInputs) -> Difference:
+    """One query may attend to nothing. If a module reports its weights, these are summed too."""
+    shape = (*given.q.shape[:3], given.k.size(2))
+    mask = torch.ones(shape, dtype=torch.bool, device=given.q.device)
+    if given.mask is not None:
+        mask &= given.mask
     mask[0, :, 0] = False
     expected = mask.any(-1)
-    found = [part.attend(call.q, call.k, torch.ones_like(call.v), mask=mask, bias=call.bias)]
+    found = [part.attend(given.q, given.k, torch.ones_like(given.v), mask=mask, bias=given.bias)]
     if part.reports_weights:
-        weights = part.attend.weights(call.q, call.k, mask=mask, bias=call.bias)  # type: ignore[operator]
+        weights = part.attend.weights(given.q, given.k, mask=mask, bias=given.bias)  # type: ignore[operator]
         found.append(weights.sum(-1)[..., None])
         if (weights < 0).any() or weights[~mask].any():
-            return Difference(math.inf, problem="has negative weights, or weights for masked keys")
+            return part.difference(math.inf, "has negative weights, or weights for masked keys")
     gap = max(apart(it, expected[..., None].to(it.dtype).expand(it.shape)) for it in found)
-    return Difference(gap, problem="has weights that don't sum to 1, or to 0 if everything is masked")
+    return part.difference(gap, "has weights that don't sum to 1, or to 0 if everything is masked")

@@ -1,49 +1,21 @@
-"""Results of checks: the largest difference compared with its bound, and a page of all results."""
+"""Promises of a model, the results of checking them, and a page of all results."""
 
 import math
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Literal
+
+from .rounding import Bound, Difference
+from .subject import Case
 
 _WIDTH = 80  # columns of a terminal
 _INDENT = " " * 8
 _NAMED = 6  # maximum number of failing parts or texts to list
 
 Status = Literal["passed", "failed", "skipped"]
-
-
-@dataclass(frozen=True)
-class Promise:
-    """A property that a check verifies, with its name and a sentence that describes it."""
-
-    name: str
-    proves: str
-
-
-@dataclass(frozen=True)
-class Bound:
-    """The largest difference that rounding can explain, and the reason. It's computed before measuring."""
-
-    value: float
-    reason: str
-
-
-EXACT = Bound(0.0, "the same operations on the same numbers, so every bit must be equal")
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The largest difference between two results that should be equal, and `where` it occurs.
-
-    If a part is at fault, `where` is its name, `part` its class, and `problem` a description.
-    """
-
-    value: float
-    where: str = ""
-    part: str = ""
-    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,29 +97,38 @@ class Verification:
         }
 
 
-def judge(promise: Promise, precision: str, bound: Callable[[], Bound], measure: Callable[[], Difference]) -> Check:
-    """Compute the bound, then measure the difference. If either raises an error, the check fails."""
-    return judge_each(promise, precision, lambda: [bound()], lambda: [measure()])
+class Skip(Exception):  # noqa: N818
+    """Says why a promise doesn't apply to a model."""
 
 
-def judge_each(
-    promise: Promise, precision: str, bounds: Callable[[], Sequence[Bound]], measure: Callable[[], Sequence[Difference]]
-) -> Check:
-    """Compare several measurements with their bounds, and report the one with the largest ratio to its bound."""
-    name, proves = promise.name, promise.proves
-    try:
-        limits = bounds()
-        found = measure()
-    except Exception as error:  # custom parts may raise anything
-        detail = in_one_line(error)
-        return Check(name, proves, "failed", "the check raised an error", precision, detail=detail)
-    shares = [_share(it.value, limit.value) for it, limit in zip(found, limits, strict=True)]
-    order = sorted(range(len(shares)), key=lambda place: -shares[place])
-    worst, limit = found[order[0]], limits[order[0]]
-    if worst.value <= limit.value:  # false for NaN
-        return Check(name, proves, "passed", limit.reason, precision, worst.value, limit.value)
-    detail = in_words([found[place] for place in order if not found[place].value <= limits[place].value])
-    return Check(name, proves, "failed", limit.reason, precision, worst.value, limit.value, detail)
+@dataclass(frozen=True)
+class Promise:
+    """A property that every model must have: its name, a sentence that describes it, and how it's measured.
+
+    `measure` returns one or more differences of a case, each with its bound. It raises `Skip` if the property doesn't
+    apply. For a property of a decoding engine, it also takes the name of the engine.
+    """
+
+    name: str
+    proves: str
+    measure: Callable[..., Iterable[tuple[Bound, Difference]]]
+
+    def check(self, case: Case, *engine: str) -> Check:
+        """Measure a case, and report the difference with the largest ratio to its bound."""
+        result = partial(Check, self.name, self.proves)
+        try:
+            found = sorted(self.measure(case, *engine), key=_share, reverse=True)
+        except Skip as reason:
+            return result("skipped", str(reason))
+        except Exception as error:  # custom parts may raise anything
+            detail = in_one_line(error)
+            return result("failed", "the check raised an error", case.precision, detail=": ".join((*engine, detail)))
+        bound, worst = found[0]
+        if worst.value <= bound.value:
+            return result("passed", bound.reason, case.precision, worst.value, bound.value)
+        broken = in_words(it for limit, it in found if not it.value <= limit.value)  # also for NaN
+        detail = ": ".join((*engine, broken))
+        return result("failed", bound.reason, case.precision, worst.value, bound.value, detail)
 
 
 def in_one_line(error: Exception) -> str:
@@ -176,21 +157,12 @@ def enumerated(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def _share(value: float, limit: float) -> float:
+def _share(measured: tuple[Bound, Difference]) -> float:
     """Return the ratio of a difference to its bound; infinity for NaN."""
+    limit, value = measured[0].value, measured[1].value
     if value <= limit:
         return value / limit if limit else 0.0
     return value / limit if limit > 0 and math.isfinite(value) else math.inf
-
-
-def blaming(name: str, check: Check) -> Check:
-    """Begin the details of a failed check with the name of what it checked, such as an engine."""
-    return replace(check, detail=f"{name}: {check.detail}") if check.status == "failed" else check
-
-
-def skip(promise: Promise, reason: str) -> Check:
-    """Return the result of a check that doesn't apply to this model."""
-    return Check(promise.name, promise.proves, "skipped", reason)
 
 
 def _number(value: float) -> str:

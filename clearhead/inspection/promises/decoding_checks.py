@@ -1,6 +1,6 @@
-"""Compare decoding (with a cache, with engines, and in a search) with full forward passes."""
+"""Promises that decoding (with a cache, with engines, past a window, in a search) equals full forward passes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -11,108 +11,113 @@ from ...decode.beams import Hypothesis
 from ...decode.engine import StepEngine
 from ...errors import ModelError
 from ...model.transformer import Decoder, EncoderDecoder
-from .batch_checks import ragged
-from .check import Bound, Check, Difference, Promise, blaming, judge, skip
-from .rounding import furthest
-from .subject import Case, OpenEngine, numbered, outputs, source_mask
+from .check import Promise, Skip
+from .output_checks import ragged
+from .rounding import Bound, Difference, furthest
+from .subject import Case, numbered, source_mask
 
-CACHED = Promise("cached = full", "decoding token by token with a cache gives the same logits as one forward pass")
-ENGINE = Promise("engine = full", "an engine's steps give the same log-probabilities as one forward pass")
-ENGINES = Promise("engine = engine", "all engines give the same log-probabilities")
-BEAM = Promise("beam's scores = rescoring", "a search gives its answers the same scores as a forward pass")
-
+_WINDOW = 16  # maximum window in tokens, small so that it overflows soon
 _NOT_WRITING = "an encoder doesn't generate text"
 
+Measured = Iterator[tuple[Bound, Difference]]
 
-def check_cache(case: Case) -> Check:
+
+def _cached(case: Case) -> Measured:
     """Compare step-by-step decoding with one forward pass, for a language model also with left-padded prompts."""
-    model, target = case.model, case.inputs.target
-    if target is None:
-        return skip(CACHED, _NOT_WRITING)
-
-    def measure() -> Difference:
-        names = numbered(len(case.inputs))
-        full = outputs(model, case.inputs)
-        steps = _cut(_stepwise(model, case), case.inputs.lengths)
-        found = furthest(steps, full, names)
-        if isinstance(model, Decoder):
-            prompts = furthest(
-                _after_prompts(model, target, case.inputs.lengths), full, [f"{it}, padded on the left" for it in names]
-            )
-            found = max(found, prompts, key=lambda it: it.value)
-        return found
-
-    return judge(CACHED, case.precision, lambda: case.bound(lambda model: outputs(model, case.inputs)), measure)
+    model, inputs, names = case.model, case.inputs, case.inputs.names
+    if inputs.target is None:
+        raise Skip(_NOT_WRITING)
+    bound, full = case.bound(inputs.outputs), inputs.outputs(model)
+    found = furthest(inputs.split(model, _stepwise(model, case)), full, names)
+    if isinstance(model, Decoder):
+        after_prompts = _after_prompts(model, inputs.target, inputs.lengths)
+        prompts = furthest(after_prompts, full, [f"{it}, padded on the left" for it in names])
+        found = max(found, prompts, key=lambda it: it.value)
+    yield bound, found
 
 
-def check_engine(case: Case, name: str, open_engine: OpenEngine) -> Check:
+def _engine(case: Case, name: str) -> Measured:
     """Compare an engine's steps with one forward pass.
 
     The number of hypotheses doubles after the first step, and texts leave the batch when they end.
     """
-
-    def measure() -> Difference:
-        found = _target_steps(open_engine(case.model, case.subject.max_len), case)
-        full = _log_p(case.model, case)
-        return furthest(found, [row[len(row) - len(steps) :] for row, steps in zip(full, found)], numbered(len(found)))
-
-    return blaming(name, judge(ENGINE, case.precision, lambda: case.bound(lambda model: _log_p(model, case)), measure))
+    bound = case.bound(lambda model: _log_p(model, case))
+    found = _target_steps(case, name)
+    full = [row[len(row) - len(steps) :] for row, steps in zip(_log_p(case.model, case), found)]
+    yield bound, furthest(found, full, case.inputs.names)
 
 
-def check_engines(case: Case) -> Check:
+def _engines(case: Case) -> Measured:
     """Compare all engines with the first one."""
-    engines = case.engines
     if case.inputs.target is None:
-        return skip(ENGINES, _NOT_WRITING)
-    if len(engines) < 2:
+        raise Skip(_NOT_WRITING)
+    first, *others = case.engines or [""]
+    if not others:
         where = f" in {case.precision}" if len(case.subject.engines) > 1 else ""
-        return skip(
-            ENGINES, f"there's only one engine{where}, {next(iter(engines))}" if engines else "no engine is given"
-        )
-
-    def measure() -> Difference:
-        first, *others = (
-            (name, _target_steps(open_engine(case.model, case.subject.max_len), case))
-            for name, open_engine in engines.items()
-        )
-        found = [(it, name) for name, steps in others for it in [furthest(steps, first[1], numbered(len(steps)))]]
-        worst, name = max(found, key=lambda each: each[0].value)
-        return Difference(worst.value, f"{name} and {first[0]} differ at {worst.where}")
-
-    return judge(ENGINES, case.precision, lambda: case.bound(lambda model: _log_p(model, case)), measure)
+        raise Skip(f"there's only one engine{where}, {first}" if first else "no engine is given")
+    bound, expected = case.bound(lambda model: _log_p(model, case)), _target_steps(case, first)
+    found = {name: furthest(_target_steps(case, name), expected, case.inputs.names) for name in others}
+    name, worst = max(found.items(), key=lambda each: each[1].value)
+    yield bound, Difference(worst.value, f"{name} and {first} differ at {worst.where}")
 
 
-def check_search(case: Case) -> Check:
+def _window(case: Case, name: str) -> Measured:
+    """Compare an engine's steps with forward passes over the tokens in its window.
+
+    The window is small and overflows twice. One text is shorter than the other.
+    """
+    target = case.inputs.target
+    if target is None or not isinstance(case.model, Decoder):
+        raise Skip("only a language model has a context window")
+    if not name:
+        raise Skip("no engine is given")
+    window = min(case.subject.max_len, _WINDOW)
+    tokens = target[target != case.inputs.special.pad]
+    long = tokens.repeat(3 * window // len(tokens) + 1)[: 2 * window + 3]
+    texts, read = [long, long[3:]], max(1, window // 2)
+
+    def expected(model: nn.Module) -> list[Tensor]:
+        assert isinstance(model, Decoder)
+        return [_through_window(model, text, read, window) for text in texts]
+
+    bound = case.bound(expected)
+    prompts, rest = [it[:read].tolist() for it in texts], [it[read:].tolist() for it in texts]
+    found = _engine_steps(case.engines[name](case.model, window), prompts, rest)
+    yield bound, furthest([it.to(case.device) for it in found], expected(case.model), numbered(len(texts)))
+
+
+def _rescored(case: Case) -> Measured:
     """Compare the scores of a search's answers (each token's, their sum, and the final score) with teacher forcing."""
     search = case.subject.search
     if search is None:
-        return skip(BEAM, "the task has no search")
-    answers: list[tuple[Sequence[int], Hypothesis]] = []
+        raise Skip("the task has no search")
+    found = zip(search.prompts, search.answers(case.model))
+    answers = [(prompt, one) for prompt, some in found for one in some if one.token_log_probabilities]
+    if not answers:
+        raise ModelError(
+            f"the search returned no answer to any of {len(search.prompts)} prompts",
+            expected="at least one answer",
+            name="search",
+        )
 
     def rescored(model: nn.Module) -> list[Tensor]:
-        return [_rescored(model, prompt, answer, search.alpha, case) for prompt, answer in answers]
+        return [_score(model, prompt, answer, search.alpha, case) for prompt, answer in answers]
 
-    def bound() -> Bound:
-        found = search.answers(case.model)
-        answers.extend(
-            (prompt, one) for prompt, some in zip(search.prompts, found) for one in some if one.token_log_probabilities
-        )
-        if not answers:
-            raise ModelError(
-                f"the search returned no answer to any of {len(search.prompts)} prompts",
-                expected="at least one answer",
-                name="search",
-            )
-        return case.bound(rescored)
+    bound = case.bound(rescored)
+    claimed = [
+        torch.tensor([*one.token_log_probabilities, one.log_probability, one.score], dtype=torch.float64)
+        for _, one in answers
+    ]
+    yield bound, furthest([it.double().cpu() for it in rescored(case.model)], claimed, numbered(len(answers), "answer"))
 
-    def measure() -> Difference:
-        claimed = [
-            torch.tensor([*one.token_log_probabilities, one.log_probability, one.score], dtype=torch.float64)
-            for _, one in answers
-        ]
-        return furthest([it.double().cpu() for it in rescored(case.model)], claimed, numbered(len(answers), "answer"))
 
-    return judge(BEAM, case.precision, bound, measure)
+CACHED = Promise(
+    "cached = full", "decoding token by token with a cache gives the same logits as one forward pass", _cached
+)
+ENGINE = Promise("engine = full", "an engine's steps give the same log-probabilities as one forward pass", _engine)
+ENGINES = Promise("engine = engine", "all engines give the same log-probabilities", _engines)
+WINDOW = Promise("window = full", "past the context window, steps see exactly the tokens in the window", _window)
+BEAM = Promise("beam's scores = rescoring", "a search gives its answers the same scores as a forward pass", _rescored)
 
 
 def _stepwise(model: nn.Module, case: Case) -> Tensor:
@@ -146,10 +151,10 @@ def _after_prompts(model: Decoder, tokens: Tensor, lengths: Sequence[int]) -> li
 
 
 def _log_p(model: nn.Module, case: Case) -> list[Tensor]:
-    return [row.log_softmax(-1) for row in outputs(model, case.inputs)]
+    return [row.log_softmax(-1) for row in case.inputs.outputs(model)]
 
 
-def _target_steps(engine: StepEngine, case: Case) -> list[Tensor]:
+def _target_steps(case: Case, name: str) -> list[Tensor]:
     """Return an engine's log-probabilities after each of the targets' last T' tokens: (T', V) for each text.
 
     A language model reads the first half of each text as its prompt.
@@ -163,10 +168,11 @@ def _target_steps(engine: StepEngine, case: Case) -> list[Tensor]:
         read = [0] * len(lengths)
         prompts = [row[row != case.inputs.source_pad].tolist() for row in case.inputs.source]
     rest = [row[count:length].tolist() for row, count, length in zip(tokens, read, lengths)]
-    return [it.to(case.device) for it in engine_steps(engine, prompts, rest)]
+    engine = case.engines[name](case.model, case.subject.max_len)
+    return [it.to(case.device) for it in _engine_steps(engine, prompts, rest)]
 
 
-def engine_steps(engine: StepEngine, prompts: Sequence[list[int]], rest: Sequence[list[int]]) -> list[Tensor]:
+def _engine_steps(engine: StepEngine, prompts: Sequence[list[int]], rest: Sequence[list[int]]) -> list[Tensor]:
     """Return an engine's log-probabilities after each token of `rest`, in the order of the vocabulary: (T', V)."""
     found: list[list[Tensor]] = [[] for _ in rest]
     live, width, n_steps = list(range(len(rest))), 1, max(map(len, rest))
@@ -184,7 +190,27 @@ def engine_steps(engine: StepEngine, prompts: Sequence[list[int]], rest: Sequenc
     return [torch.stack(steps) for steps in found]
 
 
-def _rescored(model: nn.Module, prompt: Sequence[int], answer: Hypothesis, alpha: float, case: Case) -> Tensor:
+def _through_window(model: Decoder, text: Tensor, read: int, window: int) -> Tensor:
+    """Return log-probabilities after each token from `read` on, without a cache. (T,) -> (T - read, V)
+
+    With endless positions, every token attends to the newest `window` tokens. With others, when the window overflows,
+    its newest half is read again from position 0.
+    """
+    if model.positions.endless:
+        at = torch.arange(len(text), device=text.device)
+        mask = (at[:, None] - at < window)[None, None]
+        found: Tensor = model(text[None], mask=mask)[0, read:]
+        return found.log_softmax(-1)
+    held, rows = text[:read], []
+    for token in text[read:]:
+        held = torch.cat((held, token[None]))
+        if len(held) > window:
+            held = held[-max(1, window // 2) :]
+        rows.append(model(held[None])[0, -1])
+    return torch.stack(rows).log_softmax(-1)
+
+
+def _score(model: nn.Module, prompt: Sequence[int], answer: Hypothesis, alpha: float, case: Case) -> Tensor:
     """Return each token's log-probability, their sum, and the sum over ((5 + n) / 6)^alpha. -> (n + 2,)"""
     special, device = case.inputs.special, case.device
     tokens = [*answer.ids, *answer.last(special.eos)][: len(answer.token_log_probabilities)]
@@ -199,7 +225,3 @@ def _rescored(model: nn.Module, prompt: Sequence[int], answer: Hypothesis, alpha
     log_p = logits.log_softmax(-1).gather(-1, torch.tensor(tokens, device=device)[:, None])[:, 0]
     total = log_p.sum()
     return torch.cat((log_p, torch.stack((total, total / ((5 + len(tokens)) / 6) ** alpha))))
-
-
-def _cut(found: Tensor, lengths: Sequence[int]) -> list[Tensor]:
-    return [row[:length] for row, length in zip(found, lengths)]

@@ -6,15 +6,17 @@ x (B, T, D), so custom parts are tested like built-in ones.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from ...model.positions import Positions
+from ..record.calls import AttentionInputs
 from ..record.parts import named_parts, stacks
-from .attention_calls import AttentionPart, Call, attention_parts, recorded_calls
-from .check import Difference, in_one_line, in_words
-from .rounding import DRAWS, FACTOR, apart, bound_of, largest, nudged
+from .attention_checks import AttentionPart, attention_parts, in_order, recorded_calls
+from .check import in_one_line, in_words
+from .rounding import DRAWS, FACTOR, Difference, apart, bound_of, largest, nudged
 from .subject import Case
 
 CAUSALITY, PADDING, CACHE, PERMUTATION = "causality", "padding", "the cache", "permutation"
@@ -26,6 +28,7 @@ _CHANGED_FROM = 4  # the keys from here on are changed
 _ORDER = (3, 0, 6, 1, 5, 2, 4)
 
 Pair = tuple[Tensor, Tensor]  # two results that should be equal
+Attempt = Callable[[nn.Module, AttentionInputs], Pair]
 
 
 @dataclass(frozen=True)
@@ -84,22 +87,23 @@ def _fault(
 def _attention_faults(case: Case) -> Iterator[Fault]:
     parts = attention_parts(case.model)
     try:
-        first = {part.name: call for part, call in reversed(recorded_calls(case, parts))}
+        first = {part.name: given for part, given, _ in reversed(recorded_calls(case, parts))}
     except Exception:  # the model itself fails; every check reports that
         return
     for part in (part for part in parts if part.name in first):
         call = _random_call(first[part.name], part)
         for kind, problem, attempt in _ATTEMPTS:
             if (kind in (CAUSALITY, CACHE)) <= part.causal:
-                yield from _fault(kind, part.name, part.kind, problem, lambda: _compare(part, call, attempt))  # noqa: B023
+                measure = partial(_compare, part, call, attempt)
+                yield from _fault(kind, part.name, part.kind, problem, measure)
 
 
-def _compare(part: AttentionPart, call: Call, attempt: Callable[[nn.Module, Call], Pair]) -> tuple[float, float]:
-    limit = call.bound(part.attend).value
+def _compare(part: AttentionPart, call: AttentionInputs, attempt: Attempt) -> tuple[float, float]:
+    limit = part.bound(call).value
     return apart(*attempt(part.attend, call)), limit
 
 
-def _random_call(call: Call, part: AttentionPart) -> Call:
+def _random_call(call: AttentionInputs, part: AttentionPart) -> AttentionInputs:
     """Return a random call with the same heads and kind of mask, two rows, and equal numbers of queries and keys."""
     generator = torch.Generator().manual_seed(0)
 
@@ -110,46 +114,46 @@ def _random_call(call: Call, part: AttentionPart) -> Call:
     mask = torch.ones(2, 1, _KEYS, _KEYS, dtype=torch.bool, device=call.q.device)
     bias = None if call.bias is None else draw(1, heads, _KEYS, _KEYS)
     q, k, v = draw(2, heads, _KEYS, width), draw(2, groups, _KEYS, width), draw(2, groups, _KEYS, call.v.size(3))
-    return Call(q, k, v, mask.tril() if part.causal else mask, bias, q)
+    return AttentionInputs(q, k, v, mask.tril() if part.causal else mask, bias)
 
 
-def _with_changed_keys(call: Call) -> Call:
+def _with_changed_keys(call: AttentionInputs) -> AttentionInputs:
     k, v = call.k.clone(), call.v.clone()
     k[:, :, _CHANGED_FROM:] = k[:, :, _CHANGED_FROM:].flip(2) + 1
     v[:, :, _CHANGED_FROM:] = v[:, :, _CHANGED_FROM:].flip(2) - 1
     return replace(call, k=k, v=v)
 
 
-def _later_keys(attend: nn.Module, call: Call) -> Pair:
+def _later_keys(attend: nn.Module, call: AttentionInputs) -> Pair:
     """Change later keys and values, and compare the outputs of earlier queries."""
     return _with_changed_keys(call).run(attend)[:, :, :_CHANGED_FROM], call.run(attend)[:, :, :_CHANGED_FROM]
 
 
-def _masked_keys(attend: nn.Module, call: Call) -> Pair:
+def _masked_keys(attend: nn.Module, call: AttentionInputs) -> Pair:
     """Change masked keys and values, and also remove them."""
     assert call.mask is not None
     mask = call.mask.clone()
     mask[..., _CHANGED_FROM:] = False
     masked = replace(call, mask=mask)
-    expected, fewer = masked.run(attend), masked.in_order(range(_CHANGED_FROM))
+    expected, fewer = masked.run(attend), in_order(masked, range(_CHANGED_FROM))
     return torch.stack([_with_changed_keys(masked).run(attend), fewer.run(attend)]), torch.stack([expected, expected])
 
 
-def _query_by_query(attend: nn.Module, call: Call) -> Pair:
+def _query_by_query(attend: nn.Module, call: AttentionInputs) -> Pair:
     """Call with one query at a time, with the keys so far and no mask, as a cache does."""
     steps = []
     for t in range(_KEYS):
         bias = None if call.bias is None else call.bias[:, :, t : t + 1]
         alone = replace(call, q=call.q[:, :, t : t + 1], mask=None, bias=bias)
-        steps.append(alone.in_order(range(t + 1)).run(attend))
+        steps.append(in_order(alone, range(t + 1)).run(attend))
     return torch.cat(steps, 2), call.run(attend)
 
 
-def _reordered_keys(attend: nn.Module, call: Call) -> Pair:
-    return call.in_order(_ORDER).run(attend), call.run(attend)
+def _reordered_keys(attend: nn.Module, call: AttentionInputs) -> Pair:
+    return in_order(call, _ORDER).run(attend), call.run(attend)
 
 
-def _row_by_row(attend: nn.Module, call: Call) -> Pair:
+def _row_by_row(attend: nn.Module, call: AttentionInputs) -> Pair:
     assert call.mask is not None
     rows = [
         replace(call, q=call.q[i : i + 1], k=call.k[i : i + 1], v=call.v[i : i + 1], mask=call.mask[i : i + 1])
@@ -158,7 +162,7 @@ def _row_by_row(attend: nn.Module, call: Call) -> Pair:
     return torch.cat([row.run(attend) for row in rows]), call.run(attend)
 
 
-_ATTEMPTS: tuple[tuple[str, str, Callable[[nn.Module, Call], Pair]], ...] = (
+_ATTEMPTS: tuple[tuple[str, str, Attempt], ...] = (
     (CAUSALITY, "sees later tokens", _later_keys),
     (PADDING, "sees masked tokens", _masked_keys),
     (CACHE, "treats a query differently alone and among others", _query_by_query),
@@ -178,12 +182,8 @@ def _position_faults(case: Case) -> Iterator[Fault]:
         starts = torch.tensor([[0], [min(3, case.subject.max_len - length)]], device=x.device)
         at = torch.arange(length, device=x.device) + starts
         kind, problem = type(stack.positions).__name__, "treats a position differently alone and among others"
-        measure = _comparison(stack.positions, x, at)
+        measure = partial(_position_by_position, stack.positions, x, at)
         yield from _fault(POSITIONS, f"{name}.positions", kind, problem, measure)
-
-
-def _comparison(positions: Positions, x: Tensor, at: Tensor) -> Callable[[], tuple[float, float]]:
-    return lambda: _position_by_position(positions, x, at)
 
 
 def _position_by_position(positions: Positions, x: Tensor, at: Tensor) -> tuple[float, float]:
@@ -204,9 +204,9 @@ def _position_by_position(positions: Positions, x: Tensor, at: Tensor) -> tuple[
 
 def _encodings(positions: Positions, x: Tensor, at: Tensor, keys: Tensor) -> dict[str, Tensor]:
     """Return the results of all methods that a scheme overrides."""
-    rotation = positions.rotation(at) or (None, None)
-    found = {"embed": positions.embed(x, at), "cosines": rotation[0], "sines": rotation[1]}
-    found["bias"] = positions.bias(at, keys)
+    cosines, sines = positions.rotation(at) or (None, None)
+    bias = positions.bias(at, keys)
+    found = {"embed": positions.embed(x, at), "cosines": cosines, "sines": sines, "bias": bias}
     return {method: it for method, it in found.items() if it is not None}
 
 
@@ -220,8 +220,8 @@ def _tokenwise_faults(case: Case) -> Iterator[Fault]:
     for name, part in named_parts(case.model):
         if name.endswith((".norm", ".feed_forward")):
             kind = type(part).__name__
-            yield from _fault(TOKENS, name, kind, "mixes the tokens of a text", lambda: _piecewise(part, x, 1))  # noqa: B023
-            yield from _fault(ROWS, name, kind, "mixes the rows of a batch", lambda: _piecewise(part, x, 0))  # noqa: B023
+            yield from _fault(TOKENS, name, kind, "mixes the tokens of a text", partial(_piecewise, part, x, 1))
+            yield from _fault(ROWS, name, kind, "mixes the rows of a batch", partial(_piecewise, part, x, 0))
 
 
 def _piecewise(part: nn.Module, x: Tensor, dim: int) -> tuple[float, float]:

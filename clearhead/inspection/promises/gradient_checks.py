@@ -1,19 +1,16 @@
-"""Compare autograd's gradients with finite differences of the loss, for each kind of parameter."""
+"""Promise that autograd's gradients are finite differences of the loss, for each kind of parameter."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .check import Bound, Check, Difference, Promise, judge_each, skip
+from .check import Promise, Skip
+from .rounding import Bound, Difference
 from .subject import Case
-
-GRADIENTS = Promise(
-    "gradients = finite differences", "autograd returns the slope of the loss, for every kind of parameter"
-)
 
 _STEPS = (1e-4, 1e-5)  # along a direction of length 1
 _RELATIVE = 1e-6  # of the slope, for curvature that two steps don't reveal
@@ -22,52 +19,31 @@ _FACTOR = 8
 Named = Mapping[str, Tensor]
 
 
-@dataclass(frozen=True)
-class _Probe:
-    """A direction in parameter space, the slope of the loss along it, and the error of this slope."""
-
-    name: str
-    direction: Named
-    slope: float
-    error: float
-
-    @property
-    def bound(self) -> Bound:
-        steps = " and ".join(f"{step:.0e}" for step in _STEPS)
-        return Bound(self.error, f"{_FACTOR} x the disagreement of steps of {steps}, of their two sides, and rounding")
-
-    def difference(self, gradients: Named) -> Difference:
-        """Return the difference between the slope and the one that the gradients predict."""
-        predicted = sum(float((gradients[name] * it).sum()) for name, it in self.direction.items())
-        return Difference(
-            abs(self.slope - predicted), f"{self.name}: the slope is {self.slope:.3g}, the gradient {predicted:.3g}"
-        )
-
-
-def check_gradients(case: Case, seed: int = 0) -> Check:
-    """Check a random direction and the steepest coordinate of each kind of parameter.
+def _gradient(case: Case) -> Iterator[tuple[Bound, Difference]]:
+    """Compare the slopes along a random direction and the steepest coordinate of each kind of parameter.
 
     The same parameter in different blocks counts as one kind.
     """
     loss = case.subject.loss
     if loss is None:
-        return skip(GRADIENTS, "no loss is given")
+        raise Skip("no loss is given")
     named = {name: it for name, it in case.model.named_parameters() if it.requires_grad and it.numel()}
-    gradients, probes = dict[str, Tensor](), list[_Probe]()
+    gradients = _gradients(case.model, loss, named)
+    at, generator = float(loss(case.model)), torch.Generator().manual_seed(0)
+    rounding = max(abs(float(loss(it)) - at) for it in case.nudged) + torch.finfo(torch.float64).eps * abs(at)
+    slope_along = _Slope(named, lambda: float(loss(case.model)), at, rounding)
+    for kind, names in _kinds(named).items():
+        random = _random({name: named[name] for name in names}, generator)
+        for name, direction in ((kind, random), _steepest(names, gradients)):
+            slope, bound = slope_along(direction)
+            predicted = sum(float((gradients[name] * it).sum()) for name, it in direction.items())
+            where = f"{name}: the slope is {slope:.3g}, the gradient {predicted:.3g}"
+            yield bound, Difference(abs(slope - predicted), where)
 
-    def bounds() -> list[Bound]:
-        gradients.update(_gradients(case.model, loss, named))
-        with torch.no_grad():
-            at = float(loss(case.model))
-            rounding = max(abs(float(loss(it)) - at) for it in case.nudged) + torch.finfo(torch.float64).eps * abs(at)
-            measure = _Slope(named, lambda: float(loss(case.model)), at, rounding)
-            generator = torch.Generator().manual_seed(seed)
-            for kind, names in _kinds(named).items():
-                probes.append(measure(kind, _random({name: named[name] for name in names}, generator)))
-                probes.append(measure(*_steepest(names, gradients)))
-        return [probe.bound for probe in probes]
 
-    return judge_each(GRADIENTS, case.precision, bounds, lambda: [probe.difference(gradients) for probe in probes])
+GRADIENTS = Promise(
+    "gradients = finite differences", "autograd returns the slope of the loss, for every kind of parameter", _gradient
+)
 
 
 def _gradients(model: nn.Module, loss: Callable[[nn.Module], Tensor], named: Named) -> Named:
@@ -112,8 +88,8 @@ class _Slope:
     at: float
     rounding: float
 
-    def __call__(self, name: str, direction: Named) -> _Probe:
-        """Take steps of two sizes along a direction, forwards and backwards.
+    def __call__(self, direction: Named) -> tuple[float, Bound]:
+        """Return the slope along a direction, and its error, from steps of two sizes, forwards and backwards.
 
         If the loss is smooth, the difference between the slopes on both sides is proportional to the step size and the
         curvature. Any other difference is due to a kink, as in ReLU, and adds to the error.
@@ -124,7 +100,9 @@ class _Slope:
         kink = abs(bends[1] - bends[0] * _STEPS[1] / _STEPS[0])
         error = _FACTOR * (abs(central[1] - central[0]) + kink + self.rounding / _STEPS[1])
         error += _RELATIVE * abs(central[1])
-        return _Probe(name, direction, central[1], error)
+        steps = " and ".join(f"{step:.0e}" for step in _STEPS)
+        reason = f"{_FACTOR} x the disagreement of steps of {steps}, of their two sides, and rounding"
+        return central[1], Bound(error, reason)
 
     def _moved(self, direction: Named, step: float) -> float:
         before = {name: self.named[name].clone() for name in direction}

@@ -1,4 +1,4 @@
-"""Estimate how much rounding can change a model's outputs, to compute the bounds of checks.
+"""Differences between results that should be equal, and how much of them rounding can explain.
 
 Floating-point arithmetic gives the exact result for inputs that differ in their last digits. So moving every weight up
 or down by one eps at random shows how much rounding can change the outputs of this model, however deep it is.
@@ -6,12 +6,12 @@ or down by one eps at random shows how much rounding can change the outputs of t
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from ...model.fronts.front import Front
-from .check import Bound, Difference
 
 FACTOR = 32  # multiplies the largest effect of the draws, since sums in another order round differently
 DRAWS = 3
@@ -19,6 +19,30 @@ _SMALL = 2**25  # weights
 MOST = 1e-3  # of the largest output; a larger difference counts as a defect even if rounding explains it
 
 Run = Callable[[nn.Module], Sequence[Tensor]]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The largest difference that rounding can explain, and the reason. It's computed before measuring."""
+
+    value: float
+    reason: str
+
+
+EXACT = Bound(0.0, "the same operations on the same numbers, so every bit must be equal")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The largest difference between two results that should be equal, and `where` it occurs.
+
+    If a part is at fault, `where` is its name, `part` its class, and `problem` a description.
+    """
+
+    value: float
+    where: str = ""
+    part: str = ""
+    problem: str = ""
 
 
 def nudged(tensor: Tensor, generator: torch.Generator) -> Tensor:
@@ -74,9 +98,8 @@ def apart(actual: Tensor, expected: Tensor) -> float:
     if not actual.numel():
         return 0.0
     actual, expected = actual.detach().cpu(), expected.detach().cpu()  # not every device has float64
-    gaps = (
-        (actual.double() - expected.double()).abs().masked_fill(actual == expected, 0.0)
-    )  # equal infinities don't differ
+    gaps = (actual.double() - expected.double()).abs()
+    gaps = gaps.masked_fill(actual == expected, 0.0)  # equal infinities don't differ
     return float(gaps.nan_to_num(nan=float("inf"), posinf=float("inf")).max())
 
 

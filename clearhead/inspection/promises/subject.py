@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +16,7 @@ from ...model.fronts.front import Front
 from ...model.fronts.tokens import Embedding
 from ...model.heads import TokenPredictor
 from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel
-from .check import Bound
-from .rounding import Run, bound_of, nudged_models
+from .rounding import Bound, Run, bound_of, nudged_models
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,11 @@ class Inputs:
 
     def __len__(self) -> int:
         return len(self.source if self.target is None else self.target)  # type: ignore[arg-type]
+
+    @property
+    def names(self) -> list[str]:
+        """A name for each text: "text 1"."""
+        return numbered(len(self))
 
     @property
     def lengths(self) -> list[int]:
@@ -72,8 +76,7 @@ class Inputs:
             widths = dict.fromkeys(("source", "types", "at"), self._source_lengths[place])
         if self.target is not None:
             widths["target"] = _lengths(self.target, self.special.pad)[place]
-        cut = {name: it[place : place + 1, : widths[name]] for name, it in self._tensors.items()}
-        return self._with(cut)
+        return self._with({name: it[place : place + 1, : widths[name]] for name, it in self._tensors.items()})
 
     def padded(self, more: int, stride: int = 1) -> "Inputs":
         """Return inputs with `more` additional positions of padding, each of `stride` columns of the source."""
@@ -83,20 +86,51 @@ class Inputs:
             longer[name] = torch.nn.functional.pad(it, (0, count), value=pads.get(name, 0))
         return self._with(longer)
 
+    def outputs(self, model: nn.Module) -> list[Tensor]:
+        """Return a model's output for each text, without padding: (T, V), (S, D), (S, 2) or (C,)"""
+        return self.split(model, self.whole_output(model))
+
+    def whole_output(self, model: nn.Module) -> Tensor:
+        """Return a model's output, padding included."""
+        if isinstance(model, Decoder):
+            found = model(self.target)
+        elif isinstance(model, EncoderModel):
+            found = model(self.source, self.types, at=self.at)
+        else:
+            assert self.source is not None
+            mask = source_mask(model, self.source)
+            if isinstance(model, EncoderDecoder):
+                found = model(self.source, self.target, source_mask=mask)
+            else:
+                found = model(self.source, self.types, mask=mask)
+        assert isinstance(found, Tensor)
+        return found
+
+    def split(self, model: nn.Module, found: Tensor) -> list[Tensor]:
+        """Split a model's output into texts, without padding."""
+        lengths = self.lengths
+        if self.target is None and self.source is not None:
+            mask = source_mask(model, self.source)
+            lengths = lengths if mask is None else mask[:, 0, 0].sum(1).tolist()
+        if isinstance(model, EncoderModel) and isinstance(model.head, TokenPredictor):
+            return list(found.split(lengths if self.at is None else self.at.sum(1).tolist()))
+        if found.dim() == 2:  # one vector for each text
+            return list(found)
+        return [row[:length] for row, length in zip(found, lengths)]
+
     @property
     def _tensors(self) -> dict[str, Tensor]:
         return {name: it for name, it in vars(self).items() if isinstance(it, Tensor)}
 
-    def _with(self, tensors: Mapping[str, Tensor]) -> "Inputs":
-        source, target, types, at = map(tensors.get, ("source", "target", "types", "at"))
-        return Inputs(source, target, types, at, self.pad, self.special)
+    def _with(self, tensors: dict[str, Any]) -> "Inputs":
+        return replace(self, **tensors)
 
 
 OpenEngine: TypeAlias = Callable[[nn.Module, int], StepEngine]
 
 
 @dataclass(frozen=True)
-class Search:
+class SubjectSearch:
     """A task's search. `answers` returns a model's answers to each prompt, ranked with length penalty `alpha`.
 
     A prompt is what the encoder reads, or the beginning of a text to continue.
@@ -131,7 +165,7 @@ class Subject:
     reload: Callable[[nn.Module, Path], nn.Module] | None = None
     engines: Mapping[str, OpenEngine] = field(default_factory=dict)
     float32_engines: Collection[str] = ()
-    search: Search | None = None
+    search: SubjectSearch | None = None
 
 
 class Case:
@@ -141,7 +175,7 @@ class Case:
         self.precision = str(dtype).removeprefix("torch.")
         first = next(subject.model.parameters())
         same = (first.dtype, first.device) == (dtype, device)
-        self.model = subject.model if same else _copy(subject.model, dtype, device)
+        self.model = subject.model if same else deepcopy(subject.model).to(device=device, dtype=dtype)
         self.nudged = nudged_models(self.model)
         self.inputs = subject.inputs.each(lambda tensor: tensor.to(device))
         self.subject, self.device = subject, device
@@ -155,36 +189,6 @@ class Case:
     def bound(self, run: Run) -> Bound:
         """Return a bound on the change that rounding can cause in the result of `run` on the model."""
         return bound_of(run(self.model), [run(it) for it in self.nudged], "every weight")
-
-
-def outputs(model: nn.Module, inputs: Inputs) -> list[Tensor]:
-    """Return the model's output for each text, without padding: (T, V), (S, D), (S, 2) or (C,)"""
-    return split(model, whole(model, inputs), inputs)
-
-
-def whole(model: nn.Module, inputs: Inputs) -> Tensor:
-    """Return the model's output, padding included."""
-    if isinstance(model, EncoderDecoder):
-        assert inputs.source is not None
-        found = model(inputs.source, inputs.target, source_mask=source_mask(model, inputs.source))
-    elif isinstance(model, Decoder):
-        found = model(inputs.target)
-    elif isinstance(model, EncoderModel):
-        found = model(inputs.source, inputs.types, at=inputs.at)
-    else:
-        assert inputs.source is not None
-        found = model(inputs.source, inputs.types, mask=source_mask(model, inputs.source))
-    assert isinstance(found, Tensor)
-    return found
-
-
-def split(model: nn.Module, found: Tensor, inputs: Inputs) -> list[Tensor]:
-    """Split a model's output into texts, without padding."""
-    if isinstance(model, EncoderModel) and isinstance(model.head, TokenPredictor):
-        return list(found.split(_positions(model, inputs) if inputs.at is None else inputs.at.sum(1).tolist()))
-    if found.dim() == 2:  # one vector for each text
-        return list(found)
-    return [row[:length] for row, length in zip(found, _positions(model, inputs))]
 
 
 def front_of(model: nn.Module) -> Front | None:
@@ -206,14 +210,6 @@ def source_mask(model: nn.Module, source: Tensor) -> Tensor | None:
     return front.mask(source)
 
 
-def _positions(model: nn.Module, inputs: Inputs) -> list[int]:
-    """Return the number of positions of each output."""
-    if inputs.target is not None or inputs.source is None:
-        return inputs.lengths
-    mask = source_mask(model, inputs.source)
-    return inputs.lengths if mask is None else mask[:, 0, 0].sum(1).tolist()
-
-
 def numbered(count: int, what: str = "text") -> list[str]:
     """Return the names "text 1", "text 2", ..."""
     return [f"{what} {place + 1}" for place in range(count)]
@@ -223,7 +219,3 @@ def _lengths(tokens: Tensor, pad: int) -> list[int]:
     """Return the lengths of rows without the padding on their right. Some decoders start with padding (T5)."""
     places = torch.arange(1, tokens.size(1) + 1, device=tokens.device)
     return [max(int(length), 1) for length in (places * (tokens != pad)).amax(1)]
-
-
-def _copy(model: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:
-    return deepcopy(model).to(device=device, dtype=dtype)

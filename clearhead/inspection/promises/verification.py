@@ -7,16 +7,9 @@ from dataclasses import replace
 import torch
 
 from ...model.transformer import evaluation
-from . import (
-    attention_checks,
-    batch_checks,
-    decoding_checks,
-    front_checks,
-    gradient_checks,
-    recording_checks,
-    window_checks,
-)
+from .attention_checks import FUSED, ORDER, POINTER, REPORTED, SUMS
 from .check import Check, Promise, Verification
+from .decoding_checks import BEAM, CACHED, ENGINE, ENGINES, WINDOW
 from .diagnosis import (
     CACHE,
     CAUSALITY,
@@ -30,19 +23,22 @@ from .diagnosis import (
     find_faults,
     kinds_by_part,
 )
+from .front_checks import FRONT
+from .gradient_checks import GRADIENTS
+from .output_checks import BATCHED, FUTURE, MASKED, PADDED, RECORDED, REPEATED, SAVED
 from .subject import Case, Subject, reads_tokens
 
 _ALONE = (TOKENS, ROWS)
 _DECODING = (CACHE, CAUSALITY, PADDING, PERMUTATION, POSITIONS, *_ALONE)
 _RELEVANT: dict[Promise, tuple[str, ...]] = {
-    batch_checks.FUTURE: (CAUSALITY, *_ALONE),
-    batch_checks.MASKED: (PADDING, *_ALONE),
-    batch_checks.PADDED: (PADDING, PERMUTATION, POSITIONS, *_ALONE),
-    batch_checks.BATCHED: (PADDING, POSITIONS, *_ALONE),
-    decoding_checks.CACHED: _DECODING,
-    decoding_checks.ENGINE: _DECODING,
-    window_checks.WINDOW: _DECODING,
-    decoding_checks.BEAM: (CACHE, CAUSALITY, PERMUTATION, POSITIONS, *_ALONE),
+    FUTURE: (CAUSALITY, *_ALONE),
+    MASKED: (PADDING, *_ALONE),
+    PADDED: (PADDING, PERMUTATION, POSITIONS, *_ALONE),
+    BATCHED: (PADDING, POSITIONS, *_ALONE),
+    CACHED: _DECODING,
+    ENGINE: _DECODING,
+    WINDOW: _DECODING,
+    BEAM: (CACHE, CAUSALITY, PERMUTATION, POSITIONS, *_ALONE),
 }
 _NO_PART_ALONE = (
     "no attention, position scheme, norm or feed-forward network breaks it alone, so check the code between them, "
@@ -57,11 +53,12 @@ def verify(subject: Subject) -> Verification:
     The model is switched to evaluation mode, then back to its previous mode.
     """
     started = time.perf_counter()
-    first = next(subject.model.parameters())
+    first, tokens = next(subject.model.parameters()), reads_tokens(subject.model)
     with evaluation(subject.model), torch.no_grad():
         sharp = Case(subject, torch.float64, torch.device("cpu"))
         used = sharp if first.dtype == torch.float64 else None
-        checks = [*_in_each_precision(sharp), *front_checks.check_front(sharp), gradient_checks.check_gradients(sharp)]
+        once = (GRADIENTS,) if tokens else (REPEATED, FRONT, GRADIENTS)
+        checks = [*_in_each_precision(sharp), *(promise.check(sharp) for promise in once)]
         faults = find_faults(sharp) if _broken(checks) else []
         checks = _with_parts(checks, faults)
         del sharp  # to free its copies of the weights
@@ -71,33 +68,26 @@ def verify(subject: Subject) -> Verification:
             if _broken(again) - _broken(checks):  # float64 didn't show it
                 faults += [it for it in find_faults(used) if it.part not in kinds_by_part(faults)]
             checks = _explained_by_rounding(checks, again) + _with_parts(again, faults, _broken(checks))
-        checks += [recording_checks.check_recording(used), recording_checks.check_saving(used)]
-    if not reads_tokens(subject.model):  # then many checks don't apply
+        checks += [RECORDED.check(used), SAVED.check(used)]
+    if not tokens:  # then many checks don't apply
         checks = [check for check in checks if check.status != "skipped"]
     return Verification(tuple(_grouped(checks)), subject.texts, time.perf_counter() - started, kinds_by_part(faults))
 
 
 def _in_each_precision(case: Case) -> Iterator[Check]:
-    yield attention_checks.check_fused(case)
-    yield attention_checks.check_sums(case)
-    yield attention_checks.check_reported_weights(case)
-    yield attention_checks.check_key_order(case)
-    yield attention_checks.check_pointer(case)
-    yield decoding_checks.check_cache(case)
-    yield batch_checks.check_batch(case)
-    yield batch_checks.check_padding(case)
-    yield batch_checks.check_future(case)
-    yield batch_checks.check_masked(case)
-    for name, open_engine in case.engines.items():
-        yield decoding_checks.check_engine(case, name, open_engine)
-    yield decoding_checks.check_engines(case)
-    yield from window_checks.check_windows(case)
-    yield decoding_checks.check_search(case)
+    for promise in (FUSED, SUMS, REPORTED, ORDER, POINTER, CACHED, BATCHED, PADDED, FUTURE, MASKED):
+        yield promise.check(case)
+    for engine in case.engines:
+        yield ENGINE.check(case, engine)
+    yield ENGINES.check(case)
+    for engine in case.engines or ("",):
+        yield WINDOW.check(case, engine)
+    yield BEAM.check(case)
 
 
 def _broken(checks: Sequence[Check]) -> set[str]:
     """Return the names of failed checks that a single part can cause to fail."""
-    promises = {promise.name for promise in (*_RELEVANT, attention_checks.ORDER)}
+    promises = {promise.name for promise in (*_RELEVANT, ORDER)}
     return {check.name for check in checks if check.status == "failed"} & promises
 
 

@@ -136,6 +136,16 @@ class AttentionInputs:
         """The number of query heads per head of keys and values."""
         return self.q.size(1) // self.k.size(1)
 
+    def run(self, attend: nn.Module) -> Tensor:
+        """Return the output of an attention module for these inputs. -> (B, H, T, K)"""
+        found: Tensor = attend(self.q, self.k, self.v, mask=self.mask, bias=self.bias)
+        return found
+
+    def equation_1(self) -> tuple[Tensor, Tensor]:
+        """Return the output and the weights of Equation 1. -> (B, H, T, K), (B, H, T, S)"""
+        k, v = (it.repeat_interleave(self.groups, 1) for it in (self.k, self.v))
+        return scaled_dot_product_attention(self.q, k, v, mask=self.mask, bias=self.bias)
+
 
 def recompute_weights(
     name: str, part: nn.Module, given: AttentionInputs, output: Tensor
@@ -150,8 +160,7 @@ def recompute_weights(
         ModelError: the method raises an error or returns the wrong shape.
     """
     if type(part) is Attend:
-        k, v = (it.repeat_interleave(given.groups, 1) for it in (given.k, given.v))
-        again, weights = scaled_dot_product_attention(given.q, k, v, mask=given.mask, bias=given.bias)
+        again, weights = given.equation_1()
     elif callable(getattr(type(part), "weights", None)):  # looked up on the class: a parameter may have that name
         weights = _reported_weights(name, part, given)
         again = weights.to(given.v.dtype) @ given.v.repeat_interleave(given.groups, 1)

@@ -16,7 +16,7 @@ from clearhead.decode.rules import Rules
 from clearhead.decode.search import beam_search
 from clearhead.folder.model_folder import load_weights, weights_from_bytes, weights_to_bytes
 from clearhead.inspection.promises.check import Check, Verification
-from clearhead.inspection.promises.subject import Inputs, Search, Subject, outputs
+from clearhead.inspection.promises.subject import Inputs, Subject, SubjectSearch
 from clearhead.model.positions import Positions
 from clearhead.model.transformer import Decoder, EncoderDecoder, EncoderModel, build
 from clearhead.tasks.loss import class_cross_entropy, smoothed_cross_entropy, span_cross_entropy
@@ -61,7 +61,7 @@ def subject(net: nn.Module, **changes: object) -> Subject:
         more["engines"] = {"text": lambda model, window: TextEngine(model, pad=PAD, max_len=window)}
     if more:
         prompts = [row[(row != PAD) & ((row != EOS) | isinstance(net, EncoderDecoder))].tolist() for row in SOURCE]
-        more["search"] = Search(prompts, lambda model: searched(model, prompts), ALPHA)
+        more["search"] = SubjectSearch(prompts, lambda model: searched(model, prompts), ALPHA)
     return Subject(net, inputs, "three texts", MAX_LEN, **({"loss": loss(inputs), "reload": reload} | more | changes))
 
 
@@ -69,7 +69,7 @@ def loss(inputs: Inputs) -> Callable[[nn.Module], Tensor]:
     """What each kind of model learns by."""
 
     def of(net: nn.Module) -> Tensor:
-        found = outputs(net, inputs)
+        found = inputs.outputs(net)
         if isinstance(net, Decoder | EncoderDecoder):
             after = [torch.cat([row[row != PAD][1:], torch.tensor([EOS])]) for row in inputs.target]
             return smoothed_cross_entropy(torch.cat(found), torch.cat(after), smoothing=0.1, pad=PAD)

@@ -1,28 +1,32 @@
 import math
+from collections.abc import Iterator
 
 import pytest
 import torch
 
-from clearhead.inspection.promises.check import Bound, Difference, Promise, judge, judge_each
-from clearhead.inspection.promises.rounding import FACTOR, MOST, apart, bound_of, furthest, nudged, nudged_model
+from clearhead.inspection.promises.check import Check, Promise
+from clearhead.inspection.promises.rounding import (
+    FACTOR,
+    MOST,
+    Bound,
+    Difference,
+    apart,
+    bound_of,
+    furthest,
+    nudged,
+    nudged_model,
+)
+from clearhead.inspection.promises.subject import Case
 
-from .conftest import model
-
-PROMISE = Promise("one = one", "one is one")
+from .conftest import model, subject
 
 
-def test_the_bound_is_known_before_anything_is_measured() -> None:
-    order: list[str] = []
+def checked(*measured: tuple[Bound, Difference]) -> Check:
+    return Promise("one = one", "one is one", lambda _: measured).check(case())
 
-    def bound() -> Bound:
-        order.append("bound")
-        return Bound(1.0, "as much as that")
 
-    def measure() -> Difference:
-        order.append("difference")
-        return Difference(0.5)
-
-    assert judge(PROMISE, "float64", bound, measure).status == "passed" and order == ["bound", "difference"]
+def case() -> Case:
+    return Case(subject(model()), torch.float32, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(
@@ -33,28 +37,30 @@ def test_the_bound_is_known_before_anything_is_measured() -> None:
 def test_what_is_within_its_bound_passes_and_what_is_no_number_fails(
     difference: float, bound: float, status: str
 ) -> None:
-    check = judge(PROMISE, "float64", lambda: Bound(bound, ""), lambda: Difference(difference, "here"))
+    check = checked((Bound(bound, ""), Difference(difference, "here")))
     assert check.status == status and check.detail == ("" if status == "passed" else "here")
 
 
 def test_of_several_that_is_shown_which_takes_most_of_its_bound_and_all_that_fail_are_named() -> None:
-    limits = [Bound(1.0, "wide"), Bound(1e-6, "narrow")]
-    check = judge_each(PROMISE, "", lambda: limits, lambda: [Difference(0.5, "a"), Difference(1e-7, "b")])
+    wide, narrow = Bound(1.0, "wide"), Bound(1e-6, "narrow")
+    check = checked((wide, Difference(0.5, "a")), (narrow, Difference(1e-7, "b")))
     assert (check.status, check.difference, check.reason) == ("passed", 0.5, "wide")
-    check = judge_each(PROMISE, "", lambda: limits, lambda: [Difference(0.5, "a"), Difference(1e-5, "b")])
+    check = checked((wide, Difference(0.5, "a")), (narrow, Difference(1e-5, "b")))
     assert (check.status, check.difference, check.reason, check.detail) == ("failed", 1e-5, "narrow", "b")
-    many = [Difference(1.0 + place, f"part {place}") for place in range(9)]
-    check = judge_each(PROMISE, "", lambda: [Bound(0.5, "")] * 9, lambda: many)
+    check = checked(*((Bound(0.5, ""), Difference(1.0 + place, f"part {place}")) for place in range(9)))
     assert check.detail.startswith("part 8; part 7; ") and check.detail.endswith("; part 3; and 3 more")
 
 
 def test_what_cannot_be_tried_is_a_failure_that_says_why() -> None:
-    def raising() -> Difference:
+    def raising(_: Case, *engine: str) -> Iterator[tuple[Bound, Difference]]:
+        yield Bound(1.0, ""), Difference(0.0)
         raise ZeroDivisionError("by\nzero")
 
-    check = judge(PROMISE, "float64", lambda: Bound(1.0, ""), raising)
+    promise = Promise("one = one", "one is one", raising)
+    check = promise.check(case())
     assert (check.status, check.detail, check.difference) == ("failed", "ZeroDivisionError: by zero", None)
     assert "FAILED  one = one" in check.render() and "ZeroDivisionError: by zero" in check.render()
+    assert promise.check(case(), "fast").detail == "fast: ZeroDivisionError: by zero"
 
 
 def test_equal_infinities_are_no_difference_and_others_are_infinite() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from clearhead.decode.engines.text_engine import TextEngine
 from clearhead.decode.engines.torch_engine import TorchDecoding, TorchEngine
 from clearhead.decode.rules import Rules
-from clearhead.inspection.promises import recording_checks
+from clearhead.inspection.promises import output_checks
 from clearhead.inspection.promises.subject import Inputs
 from clearhead.inspection.promises.verification import verify
 from clearhead.model import attention, transformer
@@ -96,9 +96,9 @@ def test_recording_that_changes_an_output_or_leaves_a_hook(monkeypatch: pytest.M
     class Leaving(Changing):
         def __exit__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr(recording_checks, "record", Changing)
+    monkeypatch.setattr(output_checks, "record", Changing)
     assert list(failed(verify(subject(net, loss=None)))) == ["recorded = unrecorded"]
-    monkeypatch.setattr(recording_checks, "record", Leaving)
+    monkeypatch.setattr(output_checks, "record", Leaving)
     [check] = failed(verify(subject(net, loss=None))).values()
     assert check.name == "recorded = unrecorded" and "decoder.projection" in check.detail
 
