@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 
 import clearhead
 from clearhead.api import Classifier
-from clearhead.scoring.significance import compare_means
+from clearhead.scoring.bootstrap import compare_means
 from clearhead.training.warm_start.request import OF_WARM_START
 
 Texts = list[tuple[str, str]]  # (text, label)

@@ -36,7 +36,7 @@ def _as_it_was() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clearhead.training.run.keep_freed_memory", lambda: True)
         patch.setattr("clearhead.training.run.loss_curve", lambda *_: None)
-        patch.setattr("clearhead.scoring.confusion.confusion_matrix", lambda *_: None)
+        patch.setattr("clearhead.scoring.class_scores.confusion_matrix", lambda *_: None)
         yield
     torch.set_num_threads(threads)
     torch.random.set_rng_state(generator)

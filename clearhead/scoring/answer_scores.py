@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .resampling import Estimate, estimates
+from .bootstrap import Estimate, estimates
 from .sentences import sentences, word_places, words
 from .translation_scores import References, check
 

@@ -78,16 +78,8 @@ BASELINES = {  # labels of baseline answers, which need no model
     "closest_window": "four words near those of the question",
 }
 _NO_SCORES = {"loss", "step", "epoch", "seconds", "averaged"}  # other keys in the records of a run
-_COUNTS = (
-    "sentences",
-    "documents",
-    "characters",
-    "questions",
-    "texts",
-    "images",
-    "recordings",
-    "recordings",
-)  # keys for the number of scored items
+# keys for the number of scored items
+_COUNTS = ("sentences", "documents", "characters", "questions", "texts", "images", "recordings")
 
 
 def count(scores: Mapping[str, Any]) -> tuple[str, int]:

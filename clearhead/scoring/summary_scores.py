@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import DataError
-from .resampling import Estimate, estimates
+from .bootstrap import Estimate, estimates
 from .sentences import sentences, words
 from .translation_scores import References, check
 

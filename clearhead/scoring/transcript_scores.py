@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .resampling import FloatArray, draws, interval
+from .bootstrap import FloatArray, draws, interval
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ..inspection.views.explanation import Explanation
-    from ..scoring.significance import Comparison
+    from ..scoring.bootstrap import Comparison
 
 
 __all__ = ["Dataset", "EvaluationResult", "ExampleEncoder", "Scorable", "Task", "TaskScores", "Units"]
@@ -211,7 +211,7 @@ class Task(ABC):
 
     def compare(self, systems: Sequence[tuple[str, EvaluationResult]]) -> "Comparison":
         """Compare several models with the first one on the same data, by their mean `compared_by` scores."""
-        from ..scoring.significance import Comparison, compare_means
+        from ..scoring.bootstrap import Comparison, compare_means
 
         singly = [(system, it.singly()) for system, it in systems]
         names = [name for name in singly[0][1] if name in self.compared_by]

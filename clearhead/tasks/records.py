@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from ..data.batches import Plan
 from ..data.encoding import Encoded
 from ..readers.skipped import Skipped
-from ..scoring.resampling import FloatArray
+from ..scoring.bootstrap import FloatArray
 from ..tokenization.ragged import Ragged
 
 

@@ -16,7 +16,7 @@ TINY = [
 @pytest.fixture(autouse=True)
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clearhead.training.run.loss_curve", lambda *_: None)
-    monkeypatch.setattr("clearhead.scoring.confusion.confusion_matrix", lambda *_: None)
+    monkeypatch.setattr("clearhead.scoring.class_scores.confusion_matrix", lambda *_: None)
     monkeypatch.setattr("clearhead.training.run.keep_freed_memory", lambda: True)
 
 

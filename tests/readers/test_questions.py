@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clearhead.data.question_split import split_questions
-from clearhead.data.split import spelling
+from clearhead.data.split import spelling, split_questions
 from clearhead.errors import DataError
 from clearhead.readers.questions import Answer, QuestionCorpus, read_questions
 

@@ -18,8 +18,8 @@ from ...inspection.ablation.ablation_report import Ablation, Measure, Study
 from ...inspection.ablation.study import KeptOutcomes, Outcome, Row, Watch, fingerprint, has_hooks, study
 from ...inspection.record.switches import KINDS, Switch, switches
 from ...loading.loaded import LoadedModel
+from ...scoring.bootstrap import Compared, compare_means
 from ...scoring.score_labels import LABELS
-from ...scoring.significance import Compared, compare_means
 from ...tasks.base import EvaluationResult, Scorable, Task
 from ...version import __version__
 

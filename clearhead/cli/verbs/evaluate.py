@@ -14,8 +14,8 @@ from ..parser import Options, Parser, UsageError, Verb
 
 if TYPE_CHECKING:
     from ...api import App, Evaluation
+    from ...scoring.bootstrap import Compared, Comparison
     from ...scoring.score_labels import Label
-    from ...scoring.significance import Compared, Comparison
     from ...tasks.base import Task
 
 _EXAMPLES = 5  # number of sources to show with their answers

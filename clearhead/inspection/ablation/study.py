@@ -50,7 +50,7 @@ class Row:
     change: float  # from the score of the whole model
     low: float  # the 95% confidence interval of the change
     high: float
-    p_value: float  # see scoring.significance
+    p_value: float  # see scoring.bootstrap
     changed: int | None  # number of answers that differ from the whole model's; None if the task gives no answers
     sure: bool  # the interval excludes 0; always False for a single text
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...config import DataConfig
 from ...data.forms import SAMPLED_BY, as_pairs
-from ...data.question_split import QuestionSplit, split_questions
+from ...data.split import QuestionSplit, split_questions
 from ...errors import DataError
 from ...readers.files import STDIN, Input, bytes_digest, expect_digest, inputs
 from ...readers.in_memory import as_paths

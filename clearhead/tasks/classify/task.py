@@ -12,10 +12,8 @@ from ...data.forms import PairForm
 from ...decode.model_handle import ModelHandle, as_module
 from ...readers.column_roles import LABELLED
 from ...readers.pairs import Pairs
-from ...scoring.class_scores import class_scores
-from ...scoring.confusion import confusion_table, draw_confusion
-from ...scoring.resampling import FloatArray
-from ...scoring.significance import Comparison, compare_means
+from ...scoring.bootstrap import Comparison, FloatArray, compare_means
+from ...scoring.class_scores import class_scores, confusion_table, draw_confusion
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
 from ..base import EvaluationResult, Task, Units, check_filled, rotary_positions, search_settings_but

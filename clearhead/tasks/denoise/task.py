@@ -13,7 +13,7 @@ from ...config import Config, DecodeConfig
 from ...data.extra_texts import FormWithTexts, running_texts, with_plain_texts
 from ...decode.model_handle import ModelHandle, as_module
 from ...errors import ConfigError
-from ...scoring.resampling import FloatArray
+from ...scoring.bootstrap import FloatArray
 from ...scoring.translation_scores import TokenCounts
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers

@@ -18,8 +18,7 @@ from ...decode.registry import IN_MEMORY, open_engine
 from ...decode.session import Session
 from ...decode.stopping import StoppingCriteria
 from ...errors import ConfigError, DataError
-from ...scoring.resampling import FloatArray
-from ...scoring.significance import Comparison
+from ...scoring.bootstrap import Comparison, FloatArray
 from ...tokenization.detokenize import StreamingDetokenizer
 from ...tokenization.offsets import unknown_texts
 from ...tokenization.ragged import IntArray, Ragged

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ...scoring.resampling import FloatArray
+from ...scoring.bootstrap import FloatArray
 from ...scoring.summary_scores import Rouge, SummaryScores, first, longest, summary_scores
 from ...scoring.translation_scores import References
 

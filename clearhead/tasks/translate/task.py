@@ -15,7 +15,7 @@ from ..examples import HeldOut
 from ..sequences.task import Sequences, token_numbers
 
 if TYPE_CHECKING:
-    from ...scoring.significance import Comparison
+    from ...scoring.bootstrap import Comparison
 
 
 class Translation(Sequences):
@@ -55,6 +55,6 @@ class Translation(Sequences):
 
     def compare(self, systems: Sequence[tuple[str, EvaluationResult]]) -> "Comparison":
         """Compare several models with the first one by the paired bootstrap."""
-        from ...scoring.significance import paired_bootstrap
+        from ...scoring.bootstrap import paired_bootstrap
 
         return paired_bootstrap([(name, it.answers) for name, it in systems], systems[0][1].references)

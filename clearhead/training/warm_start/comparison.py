@@ -10,7 +10,7 @@ from ...folder.checkpoint import METRICS
 from ...folder.model_folder import load_model_folder, load_weights, read_config
 from ...model.transformer import build
 from ...scoring import score_labels
-from ...scoring.significance import Compared
+from ...scoring.bootstrap import Compared
 from ...tasks.base import EvaluationResult
 from ..prepare import Prepared
 from ..report.card import table

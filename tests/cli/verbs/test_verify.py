@@ -55,7 +55,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[P
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("clearhead.training.run.keep_freed_memory", lambda: True)
                 patch.setattr("clearhead.training.run.loss_curve", lambda *_: None)
-                patch.setattr("clearhead.scoring.confusion.confusion_matrix", lambda *_: None)
+                patch.setattr("clearhead.scoring.class_scores.confusion_matrix", lambda *_: None)
                 config = Config().override({**TINY, "train.task": task, "data.train": [str(data)], "data.split": 0.1})
                 clearhead.train(config, folder / "model", say=lambda _: None)
             torch.set_num_threads(threads)

@@ -54,7 +54,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """But for the model above, where they are looked at: they would take longer than training."""
     monkeypatch.setattr("clearhead.training.run.loss_curve", lambda *_: None)
-    monkeypatch.setattr("clearhead.scoring.confusion.confusion_matrix", lambda *_: None)
+    monkeypatch.setattr("clearhead.scoring.class_scores.confusion_matrix", lambda *_: None)
 
 
 @pytest.fixture
