@@ -10,7 +10,7 @@ from clearhead.api import load, train
 from clearhead.apps.embedder import Embedder
 from clearhead.config import Config
 from clearhead.errors import ConfigError, DataError
-from clearhead.tasks.embed.task import Embedding
+from clearhead.tasks.embed.task import TextEmbedding
 
 from ...conftest import make_encoder_folder
 
@@ -130,7 +130,7 @@ def test_an_embedding_cannot_be_trained_and_has_no_scores(app: Embedder, tmp_pat
         lambda: train(config, tmp_path / "model", say=lambda _: None),
         lambda: app.evaluate(data),
         lambda: app.ablate(data, keep=False),
-        Embedding.main_score,
+        TextEmbedding.main_score,
     ):
         with pytest.raises(ConfigError) as caught:
             wrong()
