@@ -19,7 +19,7 @@ WITHOUT = [
 ]
 TORCH = {  # training and embeddings
     *("tasks/loss.py", "tasks/denoise/task.py", "tasks/denoise/examples.py", "tasks/denoise/masking.py"),
-    *("tasks/embed/pooling.py", "tasks/embed/task.py", "tasks/fill/task.py"),
+    *("tasks/embed/sources.py", "tasks/embed/task.py", "tasks/fill/task.py"),
 }
 
 SCRIPT = """

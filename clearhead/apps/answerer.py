@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 from ..config import DecodeConfig
 from ..errors import DataError
 from ..readers.questions import Paragraph, Question
-from ..tasks.answer.passages import NOTHING, Passage
 from ..tasks.answer.task import QuestionAnswering
+from ..tasks.answer.windows import NOTHING, Passage
 from .answers import Reading
 from .app import ONE, App
 from .inputs import as_text, as_texts

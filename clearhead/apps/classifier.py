@@ -46,9 +46,9 @@ class Classifier(App):
     def results(self, texts: Sequence[str], **decode: Any) -> list[Labelled]:
         """Label texts and return full records in the same order. Long texts are truncated."""
         texts = as_sources(texts, self.task.modalities)
-        tokens, cut = self.task.encoder.tokens(texts)
+        encoded, cut = self.task.reader.encode(texts)
         together = self.decode_config(**decode).batch_tokens
-        found = np.exp(self.task.log_probabilities(self.model, self.task.ragged(tokens), together))
+        found = np.exp(self.task.log_probabilities(self.model, self.task.reader.joined(encoded), together))
         return [self._result(*each) for each in zip(texts, found.tolist(), cut)]
 
     def explain(self, text: str, **decode: Any) -> "Explanation":
@@ -57,13 +57,13 @@ class Classifier(App):
 
     def reading(self, text: str) -> Reading:
         """Return the unknown words in a text, and the number of tokens cut off."""
-        [_, [cut]] = self.task.encoder.tokens([as_source(text, self.task.modalities)])
-        return Reading(self.task.unknown_words(text), cut=cut)
+        [_, [cut]] = self.task.reader.encode([as_source(text, self.task.modalities)])
+        return Reading(self.task.reader.unknown_words(text), cut=cut)
 
     def _result(self, text: str, probabilities: list[float], cut: int) -> Labelled:
         order = sorted(range(len(self.labels)), key=lambda number: -probabilities[number])
         of_label = {self.labels[number]: probabilities[number] for number in order}
-        unknown = self.task.unknown_words(text)
+        unknown = self.task.reader.unknown_words(text)
         best = self.labels[order[0]]
         return Labelled(text, best, of_label[best], of_label, unknown, cut=cut)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..config import DecodeConfig
-from ..tasks.embed.sources import text_ids
+from ..tasks.embed.sources import reader_of
 from ..tasks.embed.task import TextEmbedding
 from .answers import Embedded, Reading
 from .app import App
@@ -54,7 +54,7 @@ class Embedder(App):
 
     def reading(self, text: str) -> Reading:
         """Return the unknown words in a text, and the number of tokens cut off."""
-        [_, [cut]] = text_ids(self.task, [as_text(text)])
+        [_, [cut]] = reader_of(self.task).encode([as_text(text)])
         return Reading(tuple(self.tokenizers.source.unknown_words(text)), cut=cut)
 
     def _idle(self, name: str, search: DecodeConfig) -> str:

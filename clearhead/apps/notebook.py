@@ -7,6 +7,7 @@ from ..errors import ModelError
 from ..folder.manifest import parse_json_object, read_bytes
 from ..loading.loaded import LoadedModel
 from ..scoring import score_labels
+from ..tasks.base import example_of
 
 
 def page(loaded: LoadedModel, name: str) -> str:
@@ -23,7 +24,7 @@ def page(loaded: LoadedModel, name: str) -> str:
     lines = [f"<b>{_text(name)}</b> of <code>{_text(loaded.path)}</code>", _text(sizes)]
     if scores := _scores(loaded):
         lines.append(_text(scores))
-    lines.append(f"on the command line: <code>{_text(loaded.task.example(str(loaded.path), loaded.config))}</code>")
+    lines.append(f"on the command line: <code>{_text(example_of(loaded.task, str(loaded.path), loaded.config))}</code>")
     rows = [_row("part", "parameters", "th"), *_rows(loaded.model), _row("total", f"{total:,}", "th")]
     return f"<p>{'<br>'.join(lines)}</p><table>{''.join(rows)}</table>"
 

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..config import DecodeConfig
 from ..decode.beams import Hypothesis
 from ..decode.model_handle import ModelHandle
 from ..decode.writer import Grow, Read, Writer
 from ..readers.lines import one_line
-from ..tasks.sequences.task import Sequences
+from ..tasks.sequences import Sequences
 from ..tokenization.detokenize import GrowingText
 from .answers import BriefResult, Reading, Result, ScoredAnswer
 
@@ -66,7 +68,7 @@ class SequenceWriter(Writer[Result]):
 def read_sources(task: Sequences, texts: Sequence[Any]) -> list[Read]:
     """Encode the sources that aren't blank texts."""
     filled = [text for text in texts if not _is_blank(text)]
-    encoded = iter(zip(*task.sources(filled)))
+    encoded = iter(zip(*task.reader.begun(filled)))
     return [Read(text, writes=False) if _is_blank(text) else Read(text, *next(encoded)) for text in texts]
 
 
@@ -74,8 +76,8 @@ def reading_of(task: Sequences, read: Read) -> Reading:
     """Return the problems with a source."""
     if not read.writes:
         return Reading()
-    length = task.size(read.source) + read.cut
-    return Reading(task.unknown_words(read.text), length if length > task.config.data.max_len else 0, read.cut)
+    length = int(task.reader.positions(np.array([len(read.source)]))[0]) + read.cut
+    return Reading(task.reader.unknown_words(read.text), length if length > task.config.data.max_len else 0, read.cut)
 
 
 def _is_blank(text: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 from ..decode.rules import Rules
 from ..decode.writer import TextStream
 from ..readers.pairs import Report
-from ..tasks.sequences.task import Sequences
+from ..tasks.sequences import Sequences
 from .answers import BriefResult, Reading, Result, Scored, ScoredAnswer
 from .app import ONE, App
 from .inputs import as_source, as_sources, as_text, as_token_ids, is_one_source, read_data
@@ -109,15 +109,15 @@ class Translator(App):
 
         search = self.decode_config() if alpha is None else self.decode_config(alpha=alpha)
         pairs = read_data(self.task, self.config, pairs)
-        found = self.task.reader(pairs)
+        found = self.task.scorer(pairs)
         examples, report = self.task.examples((found.sources, found.targets)), deepcopy(pairs.report)
         for it in found.skipped:
             report.skip(it.line, it.reason, it.text)
         report.used = len(examples)
         report.notes += [what_was_cut(len(found.cut), self.task.units.sources)] if found.cut else []
         target, penalty = self.tokenizers.target, Rules(eos=self.task.special.eos, alpha=search.alpha).penalty
-        scored = []
-        for row, (place, logprobs) in enumerate(zip(found.kept, self.task.log_probabilities(self.model, examples))):
+        scored, of_pairs = [], self.task.forcing.log_probabilities(self.model, examples)
+        for row, (place, logprobs) in enumerate(zip(found.kept, of_pairs)):
             total, pieces = sum(logprobs), tuple(target.pieces(examples.targets[row][1:-1]))
             answer = ScoredAnswer(
                 pairs.targets[place], total / float(penalty(len(logprobs))), total, pieces, tuple(logprobs)

@@ -35,8 +35,8 @@ class MediaInputs:
         as_json: bool,
         key: str = "source",
     ) -> None:
-        self._encoder: Any = app.task.encoder
-        self._what = app.task.units.sources
+        task: Any = app.task
+        self._reader, self._what = task.reader, task.units.sources
         self._answer, self._show, self._as_json, self._key = answer, show, as_json, key
 
     def __call__(self, places: Sequence[Place]) -> list[Printed]:
@@ -68,7 +68,7 @@ class MediaInputs:
 
     def _fault(self, name: str) -> DataError | None:
         try:
-            self._encoder.tokens([name])
+            self._reader.encode([name])
         except DataError as error:
             return error
         return None

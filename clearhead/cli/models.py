@@ -146,11 +146,13 @@ def ready_engine(app: "App", decode: Mapping[str, Any], size: int | None) -> Non
 
 def expect_task(app: "App", *verbs: str) -> None:
     """Raise ModelError unless the model has the task of one of the verbs."""
+    from ..tasks.base import example_of
+
     if app.task.verb not in verbs:
         raise ModelError(
             f"{app.path} is a model for `{app.task.verb}`",
             expected=f"a model for {' or '.join(f'`{verb}`' for verb in verbs)}",
-            fix=f"use it with: {app.task.example(str(app.path), app.config)}",
+            fix=f"use it with: {example_of(app.task, str(app.path), app.config)}",
             name=str(app.path),
             value=app.task.verb,
         )

@@ -88,13 +88,13 @@ class AudioLoader:
 
 @dataclass(frozen=True)
 class Readable:
-    """Held-out files that could be read.
+    """Held-out sources that could be read.
 
     Args:
         arrays: their numbers.
         places: their places in the data.
         cut: how many positions of each were cut. (N,)
-        unread: the other files, with the reasons.
+        unread: the other sources, with the reasons.
     """
 
     arrays: Ragged
@@ -121,45 +121,16 @@ class MediaEncoder:
     limit: str = ""
     cuts: bool = True
 
-    def tokens(self, sources: Sequence[Any]) -> tuple[list[NDArray[Any]], list[int]]:
-        """Return the array of each file, and how many of its positions were cut.
-
-        Raises:
-            DataError: a file can't be read.
-        """
-        found = [self.loader(source) for source in sources]
-        return [array for array, _ in found], [cut for _, cut in found]
-
-    def readable(self, pairs: Pairs, threads: int = 1) -> Readable:
-        """Read files for scoring, with several threads."""
-        arrays, places, unread, cut = list[NDArray[Any]](), list[int](), list[Skipped](), list[int]()
-        with ThreadPoolExecutor(threads) as pool:
-            for place, result in enumerate(_in_order(pool, self.read, pairs.sources, _AHEAD * threads)):
-                if isinstance(result, DataError):
-                    unread.append(Skipped(int(pairs.lines[place]), UNREADABLE, result.what))
-                else:
-                    arrays.append(result[0])
-                    places.append(place)
-                    cut.append(result[1])
-        return Readable(Ragged.joined(arrays, self.loader.dtype), places, np.array(cut, np.int64), unread)
-
-    def read(self, source: Any) -> Read:
-        """Return the array of a file, and how many of its positions were cut; or why it can't be read."""
-        try:
-            return self.loader(source)
-        except DataError as error:
-            return error
-
     def __call__(self, pairs: Pairs) -> Encoded:
         """Read all files. Those that can't be used are skipped and reported."""
-        return self._encoded(pairs, 0, list(map(self.read, pairs.sources)))
+        return self._encoded(pairs, 0, [_read(self.loader, source) for source in pairs.sources])
 
     def each(self, chunks: Iterable[Pairs], count: int, processes: int) -> Iterator[Encoded]:
         """Read the files of each chunk with several threads, a few at a time: at most 256, or about 32 MB."""
         with ThreadPoolExecutor(processes) as pool:
             for chunk in chunks:
                 found, start, size = list[Read](), 0, 0
-                for result in _in_order(pool, self.read, chunk.sources, _AHEAD * processes):
+                for result in _in_order(pool, self.loader, chunk.sources, _AHEAD * processes):
                     found.append(result)
                     size += 0 if isinstance(result, DataError) else result[0].nbytes
                     if len(found) == _TOGETHER or size > _BYTES:
@@ -188,13 +159,32 @@ class MediaEncoder:
         return Encoded(Ragged.joined(arrays, self.loader.dtype), Ragged(numbers), kept, skipped, [], cut)
 
 
-def _in_order(
-    pool: ThreadPoolExecutor, read: Callable[[Any], Read], sources: Sequence[Any], ahead: int
-) -> Iterator[Read]:
+def read_files(loader: Loader, pairs: Pairs, threads: int = 1) -> Readable:
+    """Read the files of pairs for scoring, with several threads."""
+    arrays, places, unread, cut = list[NDArray[Any]](), list[int](), list[Skipped](), list[int]()
+    with ThreadPoolExecutor(threads) as pool:
+        for place, result in enumerate(_in_order(pool, loader, pairs.sources, _AHEAD * threads)):
+            if isinstance(result, DataError):
+                unread.append(Skipped(int(pairs.lines[place]), UNREADABLE, result.what))
+            else:
+                arrays.append(result[0])
+                places.append(place)
+                cut.append(result[1])
+    return Readable(Ragged.joined(arrays, loader.dtype), places, np.array(cut, np.int64), unread)
+
+
+def _read(loader: Loader, source: Any) -> Read:
+    try:
+        return loader(source)
+    except DataError as error:
+        return error
+
+
+def _in_order(pool: ThreadPoolExecutor, loader: Loader, sources: Sequence[Any], ahead: int) -> Iterator[Read]:
     """Yield the result for each source, with at most `ahead` more of them in memory."""
     waiting = deque[Future[Read]]()
     for source in sources:
-        waiting.append(pool.submit(read, source))
+        waiting.append(pool.submit(_read, loader, source))
         if len(waiting) > ahead:
             yield waiting.popleft().result()
     while waiting:

@@ -10,21 +10,17 @@ To add a task, derive from `Task` and declare it in `config.task_spec`, or train
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..config import FAMILIES, NEWEST, Config, DecodeConfig, Family, SpecialTokens, settings
+from ..config import Config, DecodeConfig, SpecialTokens, settings
 from ..config.custom_code import custom_parts
-from ..config.presets import check_fits
-from ..config.values import spell
 from ..data.forms import Form
 from ..data.store import token_type
-from ..errors import ConfigError, DataError, suggestion
+from ..errors import ConfigError, DataError
 from ..tokenization.ragged import IntArray, Ragged
 from ..tokenization.source_and_target import Tokenizers
-from .examples import Examples
-from .front_settings import has_other_front, reads, without_effect
-from .records import Dataset, EvaluationResult, ExampleEncoder, Scorable, TaskScores, Units
+from .examples import Dataset, EvaluationResult, ExampleEncoder, Examples, Scorable, TaskScores, Units
+from .settling import settle
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -101,43 +97,13 @@ class Task(ABC):
     # --- settings of a run
 
     @classmethod
-    def example(cls, folder: str, config: Config | None = None) -> str:
-        """Return a command, or a line of Python, that uses a model of this task with these settings."""
-        custom = config is not None and bool(custom_parts(config))
-        if cls.usage:
-            return f"clearhead {cls.verb} {shlex.quote(folder)} {cls.usage}{' --allow-custom-code' * custom}"
-        return f'clearhead.load({folder!r}{", allow_custom_code=True" * custom})("a text")'
-
-    @classmethod
     def settle(cls, config: Config) -> Config:
         """Return `config` with the required, default and derived settings of this task.
 
         Raises:
             ConfigError: a setting that the user gave doesn't work with this task.
         """
-        cls._check_given(config)
-        cls._check_support(config)
-        family = FAMILIES.get(config.train.preset or "")
-        cls._check_family(config, family)
-        if config.train.task is None:
-            config = config.assign({"train.task": cls.verb}, "data")
-        parts = family.settings(cls.required.get("model.head", config.model.head)) if family else {}
-        parts = {name: value for name, value in parts.items() if config.accepts(name, "family")}
-        config = config.assign({**parts, **cls.required}, "task").assign(parts, "family")  # a head needs its parts
-        config = config.choose({name: it for name, it in cls.defaults.items() if name not in cls.required}, "task")
-        check_patience(config, cls.scores)
-        if name := without_effect(config):
-            why = f" and model.front={spell(config.model.front)}"
-            raise cls._misfit(name, config, why=why, fix=f"leave out {name}")
-        config = config.choose(cls.derived(config), "task")
-        cls.check_batch(config)
-        return config
-
-    @classmethod
-    def check_batch(cls, config: Config) -> None:
-        """Raise ConfigError if data.batch_tokens is too small for the longest example."""
-        longest = config.data.max_len
-        config.data.expect_room(longest + 1, f"an example of data.max_len={longest} tokens")  # and the end token
+        return settle(cls, config)
 
     @classmethod
     def derived(cls, config: Config) -> Mapping[str, Any]:
@@ -166,11 +132,6 @@ class Task(ABC):
         """The types of the numbers that a store keeps on both sides."""
         type_of_tokens = token_type(max(self.tokenizers.source.vocab_size, self.tokenizers.target.vocab_size))
         return type_of_tokens, type_of_tokens
-
-    @property
-    def read_as(self) -> tuple[int, ...]:
-        """Settings of an image's or recording's reader. A store made with other ones isn't reused."""
-        return ()
 
     @property
     @abstractmethod
@@ -229,10 +190,6 @@ class Task(ABC):
             raise ConfigError(what, fix=fix, name="train.task", value=cls.verb)
         return cls.compared_by[0]
 
-    def draw(self, scores: Any, folder: Path) -> None:
-        """Draw pictures of the scores into a model folder."""
-        return
-
     # --- use
 
     def answers(self, model: Any, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
@@ -241,7 +198,7 @@ class Task(ABC):
         Raises:
             ConfigError: the task needs more than a text.
         """
-        raise self._needs_more()
+        raise needs_more(self.verb)
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
         """Answer one text and record every step.
@@ -249,87 +206,24 @@ class Task(ABC):
         Raises:
             ConfigError: the task needs more than a text, or has no explanation.
         """
-        raise self._needs_more()
+        raise needs_more(self.verb)
 
     def check_search(self, model: Any) -> None:
         """Raise an error if the decoding settings don't fit the model and its vocabulary."""
         return
 
-    def _needs_more(self) -> ConfigError:
-        return ConfigError(f"task {self.verb!r} needs more than a text", name="train.task", value=self.verb)
 
-    # --- checks of `settle`
-
-    @classmethod
-    def _check_given(cls, config: Config) -> None:
-        for name, value in cls.required.items():
-            if config.is_users(name) and config.value(name) != value:
-                raise cls._misfit(name, config, expected=spell(value))
-        for name in cls.unused:
-            if config.is_users(name) and config.value(name) != settings()[name].default:
-                raise cls._misfit(name, config, fix=f"leave out {name}")
-        if has_other_front(config, cls.modalities):
-            raise cls._misfit("model.front", config, fix="leave out model.front")
-
-    @classmethod
-    def _check_family(cls, config: Config, family: Family | None) -> None:
-        """Raise ConfigError if the published model that the user chose doesn't fit the task or its data."""
-        check_fits(config.train.preset, cls.verb, cls.required)
-        if family is not None and not reads(family.parts.get("model.front", ""), cls.modalities):
-            raise ConfigError(
-                f"train.preset={config.train.preset!r} can't read data.modality={config.data.modality!r}",
-                expected=f"a preset for {cls.units.sources}, such as bert-base",
-                fix="choose another preset, or leave it out",
-                name="train.preset",
-                value=config.train.preset,
-            )
-
-    @classmethod
-    def _check_support(cls, config: Config) -> None:
-        train = config.train
-        check_best(config, cls.scores, repr(cls.verb))
-        if config.data.subword_dropout and not cls.subword_dropout:
-            raise cls._misfit("data.subword_dropout", config, expected="0")
-        if train.warm_start and "text" not in cls.modalities:
-            raise cls._misfit("train.warm_start", config, why=", which aren't texts", fix="leave out train.warm_start")
-        if train.watch and not cls.answers_text:
-            raise cls._misfit("train.watch", config, why=", which needs more than a text", fix="leave out train.watch")
-        if train.balance and not cls.has_labels:
-            raise cls._misfit("train.balance", config, why=", which has no labels", expected="false")
-        if train.r_drop and not cls.has_labels:
-            raise cls._misfit("train.r_drop", config, why=", which has no labels", expected="0")
-
-    @classmethod
-    def _misfit(cls, name: str, config: Config, *, why: str = "", expected: str = "", fix: str = "") -> ConfigError:
-        value = config.value(name)
-        on = "" if "text" in cls.modalities else f" on {cls.units.sources}"
-        what = f"{name}={spell(value)} doesn't work with task {cls.verb!r}{on}{why}"
-        return ConfigError(what, expected=expected, fix=fix, name=name, value=value)
+def example_of(task: Task | type[Task], folder: str, config: Config | None = None) -> str:
+    """Return a command, or a line of Python, that uses a model of a task with these settings."""
+    custom = config is not None and bool(custom_parts(config))
+    if task.usage:
+        return f"clearhead {task.verb} {shlex.quote(folder)} {task.usage}{' --allow-custom-code' * custom}"
+    return f'clearhead.load({folder!r}{", allow_custom_code=True" * custom})("a text")'
 
 
-def check_best(config: Config, scores: Sequence[str], of: str) -> None:
-    """Raise ConfigError if train.best is none of the scores."""
-    best, known = config.train.best, [*dict.fromkeys((*scores, NEWEST))]
-    if best not in known:
-        raise ConfigError(
-            f"train.best={best!r} isn't a score for {of}",
-            expected=_listed(known),
-            fix=suggestion(best, known),
-            name="train.best",
-            value=best,
-        )
-
-
-def check_patience(config: Config, scores: Sequence[str]) -> None:
-    """Raise ConfigError if train.patience has no score to watch."""
-    train = config.train
-    if train.best == NEWEST and train.patience:
-        raise ConfigError(
-            f"train.patience={train.patience} needs a score to watch, but train.best={NEWEST!r} has none",
-            expected=f"train.patience=0, or train.best set to {_listed(scores)}",
-            name="train.patience",
-            value=train.patience,
-        )
+def needs_more(verb: str) -> ConfigError:
+    """Return the error for a task that needs more than a text."""
+    return ConfigError(f"task {verb!r} needs more than a text", name="train.task", value=verb)
 
 
 def check_filled(source: Any) -> None:
@@ -347,8 +241,3 @@ def rotary_positions(config: Config) -> dict[str, str]:
 def search_settings_but(*used: str) -> tuple[str, ...]:
     """Return the names of all decoding settings except those that a task uses."""
     return tuple(it for it in settings() if it.startswith("decode.") and it.removeprefix("decode.") not in used)
-
-
-def _listed(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} or {last}" if first else last

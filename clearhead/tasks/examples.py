@@ -1,14 +1,115 @@
-"""Tokenized examples with two sides, their batches, and held-out pairs."""
+"""What tasks exchange with training, evaluation and the apps: examples, batches, held-out data and results."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from ..data.batches import Batches
+from ..data.batches import Batches, Plan
+from ..data.encoding import Encoded
 from ..readers.skipped import Skipped
+from ..scoring.bootstrap import FloatArray
 from ..tokenization.ragged import IntArray, Ragged
+
+
+@dataclass(frozen=True)
+class Units:
+    """Nouns for messages about a task, all plural except `answer`.
+
+    Args:
+        examples: training examples, such as "pairs".
+        tokens: the tokens that an epoch is measured in, such as "target tokens".
+        answer: the model's output, such as "translation".
+        sources: the model's inputs, such as "sentences".
+        stored: what a store keeps of the inputs, such as "pixels".
+    """
+
+    examples: str
+    tokens: str
+    answer: str
+    sources: str = "sources"
+    stored: str = "tokens"
+
+
+class Dataset(Protocol):
+    """Tokenized examples with two sides. The task defines what the sides mean."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens in an epoch."""
+
+    @property
+    def sides(self) -> tuple[Ragged, Ragged]:
+        """Sources and targets, as a store keeps them."""
+
+    def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Plan:
+        """Return the batches of each epoch."""
+
+
+class Scorable(Protocol):
+    """Held-out data, ready to be scored."""
+
+    @property
+    def examples(self) -> Dataset:
+        """The examples that the loss is computed on."""
+
+    @property
+    def too_long(self) -> list[Skipped]:
+        """The examples that the loss leaves out."""
+
+    @property
+    def cut(self) -> int:
+        """The number of sources that are too long for the model and are truncated."""
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """The distinct sources to answer."""
+
+    @property
+    def references(self) -> Sequence[Sequence[str]]:
+        """The correct answers to each source; empty if the text itself is scored."""
+
+
+class TaskScores(Protocol):
+    """All scores of a set of answers."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON. `scoring.score_labels` has a label for each name."""
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """Answers with their scores.
+
+    Args:
+        scores: the scores of all answers together.
+        sources: the inputs that were answered.
+        answers: one answer per source; empty if the text itself is scored.
+        references: the correct answers for each source.
+        singly: function that returns an array (N,) for each score, one number per answer. The first score ranks the
+            best and worst answers.
+        details: additional lines for the report.
+        draw: function that draws pictures of the scores into a model folder.
+    """
+
+    scores: TaskScores
+    sources: Sequence[str]
+    answers: Sequence[str]
+    references: Sequence[Sequence[str]]
+    singly: Callable[[], Mapping[str, FloatArray]]
+    details: str = ""
+    draw: Callable[[Path], object] = lambda _: None
+
+
+class ExampleEncoder(Protocol):
+    """Tokenizes the data of a task."""
+
+    def each(self, chunks: Iterable[Any], count: int, processes: int) -> Iterator[Encoded]:
+        """Tokenize each chunk. The chunks have `count` examples in total; use up to `processes` processes."""
 
 
 @dataclass(frozen=True)
@@ -16,10 +117,16 @@ class Examples:
     """Tokenized pairs. Sources end with EOS; targets begin with the decoder's first input, and end with EOS.
 
     In other tasks, targets are other numbers, such as a label, without that input.
+
+    Args:
+        sources: tokens, or numbers of images or recordings.
+        targets: tokens, or other numbers.
+        positions: returns the positions in the encoder of sources with some lengths; by default, these are the same.
     """
 
     sources: Ragged
     targets: Ragged
+    positions: Callable[[IntArray], IntArray] | None = field(default=None, kw_only=True)
     given: ClassVar[int] = 1  # tokens of a target that aren't predicted: the decoder's first input
     counts_sources: ClassVar[bool] = False  # True if epochs are measured in source tokens
 
@@ -41,7 +148,7 @@ class Examples:
     @property
     def source_sizes(self) -> IntArray:
         """The positions of each source in the encoder. (N,)"""
-        return self.sources.lengths
+        return self.sources.lengths if self.positions is None else self.positions(self.sources.lengths)
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Batches:
         """Return batches of examples of similar length."""
@@ -96,6 +203,7 @@ class HeldOut:
         cut: the number of truncated sources.
         sources: the distinct sources.
         references: all targets of each source.
+        encoded: the sources as a search takes them, if they've been read already.
     """
 
     examples: Examples
@@ -103,3 +211,4 @@ class HeldOut:
     cut: int
     sources: list[str]
     references: list[list[str]]
+    encoded: Sequence[Any] | None = None

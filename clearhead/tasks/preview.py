@@ -1,16 +1,19 @@
 """Preview how a training run would use the data, without training."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 from ..config import Config
 from ..data.forms import Divided
+from ..errors import DataError
 from ..readers.lines import shown
+from ..readers.media.audio import probe_audio, read_audio
+from ..readers.media.images import probe_image, read_image
+from ..readers.skipped import UNREADABLE, Report, none_readable
 from .base import Task
 from .detect import find_task, with_modality
-from .preview_media import media_preview
 from .registry import task_of
 
 _EXAMPLES = 3  # examples shown
@@ -71,3 +74,83 @@ def _examples(task: type[Task], corpus: Any, unread: set[str]) -> Iterator[str]:
         yield "\n".join(
             [f"example {number}", *(f"  {name:{width}}  {shown(it, _WIDTH)}" for name, it in parts.items())]
         )
+
+
+_READ = 1_000  # files read for a preview
+
+
+def media_preview(corpus: Any, config: Config) -> Generator[str, None, set[str]]:
+    """Yield the sizes of some files, those that can't be read, and what the model would make of them.
+
+    Returns the names of those that can't be read.
+
+    Args:
+        corpus: the files, those held out included.
+        config: the settings, with those that depend on the data.
+
+    Raises:
+        DataError: none of the files can be read.
+    """
+    source = corpus.source
+    rows, total = _spread(source), source.report.used
+    is_image, what = config.data.modality == "image", source.roles.plural[0]
+    sizes, unread, names = list[Any](), Report((), item="file", width=source.report.width), set[str]()
+    for number, name in rows:
+        try:
+            sizes.append(_read_image(name, config) if is_image else _read_audio(name, config))
+        except DataError as error:
+            unread.skip(number, f"{what} {UNREADABLE}", error.what)
+            names.add(name)
+    if sizes:
+        some = f"{len(rows):,} of {total:,} {what} read" if len(rows) < total else f"{what} read"
+        yield f"{some}: {_image_sizes(sizes) if is_image else _audio_sizes(sizes)}\n  {_read_as(config)}"
+    if unread.skipped:
+        yield "\n".join(unread.skipped_rows("found"))
+    if len(names) == total:
+        raise none_readable(what, total)
+    return names
+
+
+def _spread(source: Any) -> list[tuple[int, str]]:
+    """Return the numbers and the names of at most `_READ` files, spread evenly."""
+    total = source.report.used
+    most = min(total, _READ)
+    return [(number, name) for i, (number, name, _) in enumerate(source) if (i + 1) * most // total > i * most // total]
+
+
+def _read_image(name: str, config: Config) -> Any:
+    size = probe_image(name)
+    read_image(name, config.model.image_size or 1, config.model.image_channels or 1)
+    return size
+
+
+def _read_audio(name: str, config: Config) -> Any:
+    size = probe_audio(name)
+    read_audio(name, config.model.sample_rate or size.sample_rate)
+    return size
+
+
+def _image_sizes(sizes: Any) -> str:
+    colours = sum(it.channels > 1 for it in sizes)
+    small, large = (f"{it.width:,} x {it.height:,}" for it in _ends(sizes, lambda it: it.width * it.height))
+    return f"{small if small == large else f'{small} to {large}'} pixels, {colours:,} of {len(sizes):,} in colour"
+
+
+def _audio_sizes(sizes: Any) -> str:
+    seconds = [it.n_samples / it.sample_rate for it in sizes]
+    rates = sorted({it.sample_rate for it in sizes})
+    each = f"{rates[0]:,}" if len(rates) == 1 else f"{rates[0]:,} to {rates[-1]:,}"
+    length = f"{min(seconds):.2f} to {max(seconds):.2f} seconds, {sum(seconds):,.0f} seconds in all"
+    return f"{length}; {each} samples per second"
+
+
+def _ends(values: Any, key: Any) -> Any:
+    return min(values, key=key), max(values, key=key)
+
+
+def _read_as(config: Config) -> str:
+    model = config.model
+    if config.data.modality == "image":
+        size, patch, colours = model.image_size, model.patch_size, "grey" if model.image_channels == 1 else "in colour"
+        return f"the model reads them as {size} x {size} pixels, {colours}, in patches of {patch} x {patch}"
+    return f"the model reads them at {model.sample_rate:,} samples per second (model.sample_rate)"

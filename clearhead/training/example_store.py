@@ -34,13 +34,14 @@ class Shelf:
 
         `digest` is the digest of the data, taken before reading it.
         """
-        data, train = task.config.data, task.config.train
+        data, train, model = task.config.data, task.config.train, task.config.model
+        media = filter(None, (model.image_size, model.image_channels, model.sample_rate))
         key = {
             "data": digest,
             "reading": [data.source_column, data.target_column, data.separator, data.reverse],
             "split": None if data.valid else [data.split, train.seed],
             "tokenizer": hashlib.sha256(task.tokenizers.to_json().encode()).hexdigest(),
-            "task": [type(task).__name__, *task.longest, *task.read_as],
+            "task": [type(task).__name__, *task.longest, *media],
             "special": [task.config.model.begins, *astuple(task.special)],
             "labels": list(data.labels),  # the tokens contain label ids
         }

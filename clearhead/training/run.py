@@ -21,7 +21,7 @@ from ..folder.model_folder import CARD, load_model_folder, load_weights, model_f
 from ..model.transformer import build
 from ..pictures.figures import loss_curve
 from ..scoring import score_labels
-from ..tasks.base import EvaluationResult, Task
+from ..tasks.base import EvaluationResult, Task, example_of
 from ..tasks.examples import Examples, FreshBatches
 from ..tokenization.ragged import IntArray
 from .choices.forecast import forecast
@@ -67,7 +67,7 @@ def train(config: Config, out: str | Path, options: RunOptions, stage: Stage | N
         trainer = _fit(ready, stop, options, stage)
         _finish(ready, trainer, stage, options)
     if stage.is_last:
-        options.say(f"use it: {ready.prepared.task.example(str(out), ready.prepared.config)}")
+        options.say(f"use it: {example_of(ready.prepared.task, str(out), ready.prepared.config)}")
     return out
 
 
@@ -244,7 +244,7 @@ def _draw(folder: RunFolder, prepared: Prepared, judged: dict[str, EvaluationRes
         metrics = read_metrics(folder.path / METRICS)
         loss_curve(metrics, folder.path / "loss.png", score_labels.curve(metrics, train.best), title)
         if judged:
-            prepared.task.draw([*judged.values()][-1].scores, folder.path)
+            [*judged.values()][-1].draw(folder.path)
     except StoppedError:
         raise
     except Exception as error:  # the model is complete without its pictures

@@ -8,7 +8,7 @@ import pytest
 
 from clearhead.config import DataConfig
 from clearhead.data import media_encoding
-from clearhead.data.media_encoding import AudioLoader, ImageLoader, MediaEncoder
+from clearhead.data.media_encoding import AudioLoader, ImageLoader, MediaEncoder, read_files
 from clearhead.data.media_forms import IMAGES, MediaForm
 from clearhead.data.store import Store, new_store
 from clearhead.readers.pairs import Pairs
@@ -82,11 +82,11 @@ def test_long_recordings_are_cut_or_dropped() -> None:
         assert [it.line for it in (found.cut if cuts else found.skipped)] == [2]
 
 
-def test_readable_leaves_out_what_cannot_be_read(tmp_path: Path) -> None:
-    found = encoder().readable(pairs((grey(3), "a"), (str(tmp_path / "no.png"), "a"), (grey(4), "a")), threads=2)
+def test_reading_files_leaves_out_what_cannot_be_read(tmp_path: Path) -> None:
+    found = read_files(LOADER, pairs((grey(3), "a"), (str(tmp_path / "no.png"), "a"), (grey(4), "a")), threads=2)
     assert found.places == [0, 2] and [it.line for it in found.unread] == [2]
     assert found.arrays.tokens.reshape(2, 16)[:, 0].tolist() == [3, 4] and not found.cut.any()
-    assert not encoder().readable(pairs()).places
+    assert not read_files(LOADER, pairs()).places
 
 
 def test_a_store_maps_pixels_into_memory(tmp_path: Path) -> None:

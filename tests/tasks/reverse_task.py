@@ -16,7 +16,7 @@ from clearhead.readers.skipped import Report
 from clearhead.scoring.translation_scores import TokenCounts, exact_match
 from clearhead.tasks.base import EvaluationResult, Units
 from clearhead.tasks.examples import HeldOut
-from clearhead.tasks.sequences.task import Sequences, token_numbers
+from clearhead.tasks.sequences import Sequences, token_numbers
 
 
 class Lines:  # of text files, each with its words in reverse

@@ -2,6 +2,7 @@ import pytest
 
 from clearhead.config import TASKS, Config
 from clearhead.errors import ConfigError
+from clearhead.tasks.base import example_of
 from clearhead.tasks.denoise.task import denoising
 from clearhead.tasks.registry import task_named, task_of
 from clearhead.tokenization.source_and_target import train_tokenizers
@@ -100,7 +101,7 @@ def test_a_task_that_needs_more_than_a_text_says_so() -> None:
 
 
 def test_an_example_shows_how_to_use_a_model() -> None:
-    assert {task_named(name).example("m").split()[1] for name in TASKS} == {*TASKS}
+    assert {example_of(task_named(name), "m").split()[1] for name in TASKS} == {*TASKS}
 
 
 def test_models_are_compared_by_the_first_score_and_a_task_without_one_says_so() -> None:

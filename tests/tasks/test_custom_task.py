@@ -17,6 +17,7 @@ from clearhead.apps.inputs import read_data
 from clearhead.cli import main
 from clearhead.config import TASKS, Config, TaskSpec
 from clearhead.errors import ConfigError
+from clearhead.tasks.base import example_of
 from clearhead.tasks.registry import task_named
 
 from ..serving.conftest import serving
@@ -131,4 +132,4 @@ def test_built_in_tasks_have_what_a_run_asks_for() -> None:
         assert task.verb == name and task.required.items() >= TASKS[name].needs.items()
         trained = name != "embed"
         assert bool(task.compared_by) == ("loss" in task.scores) == trained and task.units.answer
-        assert f"clearhead {name} 'a folder' " in task.example("a folder")
+        assert f"clearhead {name} 'a folder' " in example_of(task, "a folder")

@@ -14,13 +14,13 @@ from ...model.transformer import EncoderDecoder
 from ...tasks.answer.examples import Windows
 from ...tasks.answer.task import QuestionAnswering
 from ...tasks.base import Task
-from ...tasks.classify.examples import LabelledTexts
+from ...tasks.classify.examples import LabelledExamples
 from ...tasks.classify.task import Classification
 from ...tasks.embed.task import TextEmbedding
 from ...tasks.examples import Examples
 from ...tasks.generate.examples import Blocks
 from ...tasks.generate.task import Generation
-from ...tasks.sequences.task import Sequences
+from ...tasks.sequences import Sequences
 from ...tokenization.ragged import Ragged
 from .media_subjects import media_subject
 from .promise_texts import describe, known, longest, pad, pick, random_ids
@@ -140,11 +140,11 @@ def _of_labels(task: Classification, loaded: LoadedModel, data: Any, seed: int) 
     if picked := _picked(task, texts, most, seed):
         sources, targets = picked
     else:
-        begins, found = task.encoder.begins, ""
+        begins, found = loaded.config.model.begins, ""
         ids = random_ids(loaded.config.model.src_vocab_size, max(1, most - 1 - begins), seed, task.special)
         sources = [task.special.source(it, begins=begins) for it in ids]
         targets = [[i % len(task.labels)] for i in range(len(ids))]
-    loss = loss_of(task, LabelledTexts(Ragged(sources), Ragged(targets)), loaded.config)
+    loss = loss_of(task, LabelledExamples(Ragged(sources), Ragged(targets)), loaded.config)
     inputs = Inputs(source=pad(sources, task.special.pad), special=task.special)
     return subject(loaded, inputs, describe(found, len(sources)), loss=loss)
 

@@ -26,9 +26,10 @@ def _run(options: Options) -> None:
     out = import_model(Path(options.folder), Path(options.out), task=options.task, replace=options.replace, say=say)
     from ...api import load
     from ...apps.filler import Filler
+    from ...tasks.base import example_of
 
     app = load(out)
-    example = app.task.example(str(out), app.config)
+    example = example_of(app.task, str(out), app.config)
     say(f"{out} is ready: {example.replace('[MASK]', app.mask) if isinstance(app, Filler) else example}")
 
 

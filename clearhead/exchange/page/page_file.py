@@ -31,7 +31,7 @@ from ...inspection.record.recorder import record
 from ...inspection.views.alignment import alignment_layer
 from ...loading.loaded import LoadedModel
 from ...model.transformer import evaluation
-from ...tasks.sequences.task import Sequences
+from ...tasks.sequences import Sequences
 from ...training.report.metrics import read_metrics
 from ...version import __version__
 from ..resolved import resolved
@@ -102,7 +102,7 @@ def _about(loaded: LoadedModel, command: str) -> dict[str, Any]:
     decode = {it: getattr(config.decode, it) for it in _SEARCH} | {"eos": special.eos}
     decode |= {"beam": 1 if config.decode.sample else config.decode.beam}
     decode |= {"suppress": loaded.tokenizers.target.suppressed(config.decode)}
-    longest = loaded.task.max_source_len + model.begins if isinstance(loaded.task, Sequences) else model.max_len
+    longest = loaded.task.readable[0] + model.begins if isinstance(loaded.task, Sequences) else model.max_len
     return {
         "models": [{"name": name, "task": task, "reads": "text"}],
         "example": config.train.watch or _example(loaded, longest),

@@ -1,4 +1,4 @@
-"""Training windows and held-out questions."""
+"""Training windows, held-out questions and scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from .windows import Asked, Window
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 _BASELINES = {"first_sentence": first_sentence, "closest_sentence": closest_sentence, "closest_window": closest_window}
 _NO_ANSWER = "no_answer"  # the baseline that never answers
@@ -116,3 +117,16 @@ class HeldOutQuestions:
             said = [answer(it.text.text, it.question.text) for it in self.asked]
             found[name] = self.scores(said).measures()
         return found
+
+
+@dataclass(frozen=True)
+class AnsweringScores:
+    """Exact match and F1, the loss per position in nats, and the scores of baselines."""
+
+    answers: AnswerScores
+    loss: float
+    baselines: dict[str, dict[str, Any]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**self.answers.to_dict(), "loss": self.loss, "baselines": self.baselines}

@@ -16,13 +16,21 @@ from ...errors import ConfigError, DataError
 from ...readers.questions import Paragraph, Question, QuestionCorpus
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
-from ..base import EvaluationResult, Task, Units, rotary_positions, search_settings_but
-from ..transfer import on_device, tokens_on_device
-from .examples import HeldOutQuestions, WindowBatch, Windows
-from .passages import Passage, Scored, best_spans, ranked
+from ..base import EvaluationResult, Task, Units, needs_more, rotary_positions, search_settings_but
+from ..source_reader import on_device, tokens_on_device
+from .examples import AnsweringScores, HeldOutQuestions, WindowBatch, Windows
 from .reading import QuestionForm, Questions
-from .scores import AnsweringScores
-from .windows import NO_ANSWER, QuestionEncoder, Window, WindowCutter, read_paragraph
+from .windows import (
+    NO_ANSWER,
+    Passage,
+    QuestionEncoder,
+    Scored,
+    Window,
+    WindowCutter,
+    best_spans,
+    ranked,
+    read_paragraph,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -101,11 +109,9 @@ class QuestionAnswering(Task):
 
     @property
     def encoder(self) -> QuestionEncoder:
-        """Encodes questions as training windows."""
         return QuestionEncoder(self.cutter, self.longest[1])
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> Windows:
-        """Return the windows of a store."""
         return Windows(*sides)
 
     def hold_out(self, data: QuestionCorpus) -> HeldOutQuestions:
@@ -188,7 +194,7 @@ class QuestionAnswering(Task):
         from ...inspection.record.forward_pass import Pass
 
         if not context:
-            raise self._needs_more()
+            raise needs_more(self.verb)
         if not text.strip():
             raise DataError("the question is blank", expected="a question to explain", name="question", value=text)
         window, answer = self._best_window(model, text, context, decode)
@@ -239,6 +245,5 @@ class QuestionAnswering(Task):
         )
 
     def numbers(self, scores: AnsweringScores) -> dict[str, float]:
-        """Return the scores for the training log."""
         found = {name: it.mean for name, it in scores.answers.estimates.items()}
         return {"loss": scores.loss, **found}

@@ -7,6 +7,7 @@ Windows of one text overlap by half, so any answer of up to half a window fits i
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ...data.encoding import Encoded
 from ...readers.questions import Paragraph, Question, QuestionCorpus
@@ -14,6 +15,10 @@ from ...readers.skipped import Skipped
 from ...tokenization.offsets import TokensWithOffsets, encode_with_offsets
 from ...tokenization.ragged import Ragged
 from ...tokenization.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 _NAMED = 3  # unknown words in a message
 _UNKNOWN = "questions with words or characters missing from the vocabulary, which become <unk>"
@@ -181,3 +186,49 @@ class QuestionEncoder:
         tokenizer = self.cutter.tokenizer
         words = tokenizer.unknown_words(asked.question.text) if tokenizer.special.unk in asked.ids else []
         return [Skipped(asked.question.number, _UNKNOWN, ", ".join(words[:_NAMED]))] if words else []
+
+
+@dataclass(frozen=True)
+class Passage:
+    """An answer, text[start:end], counted in code points. Without an answer, `text` is "" and there are no offsets."""
+
+    text: str
+    start: int | None
+    end: int | None
+    score: float
+
+
+NOTHING = Passage("", None, None, 0.0)
+
+
+Scored = tuple[float, Span]
+
+
+def best_spans(scores: "Tensor", allowed: "Tensor", count: int, longest: int = ANSWER_TOKENS) -> list[list[Scored]]:
+    """Return up to `count` spans of each window, best first. (B, S, 2), (B, S) -> B lists
+
+    A span begins and ends where `allowed` is True, and has up to `longest` tokens.
+    """
+    import torch
+    from torch.nn import functional as F
+
+    barred = scores.masked_fill(~allowed[..., None], -torch.inf)
+    ends = F.pad(barred[..., 1], (0, longest - 1), value=-torch.inf).unfold(1, longest, 1)  # (B, S, L): from each start
+    of_spans = barred[..., 0, None] + ends - scores[:, 0].sum(-1)[:, None, None]
+    values, places = of_spans.flatten(1).topk(min(count, of_spans[0].numel()))
+    found = []
+    for row in zip(values.tolist(), places.tolist()):
+        spans = ((value, *divmod(place, longest)) for value, place in zip(*row) if value > -torch.inf)
+        found.append([(value, (start, start + more)) for value, start, more in spans])
+    return found
+
+
+def ranked(text: TokensWithOffsets, spans: Iterable[Scored], count: int, *, may_lack: bool) -> list[Passage]:
+    """Return up to `count` distinct passages of a text, best first. With `may_lack`, no answer is a candidate too."""
+    best: dict[tuple[int, int], float] = {}
+    for score, span in spans:
+        place = text.span_of(*span)
+        best[place] = max(score, best.get(place, score))
+    found = [Passage(text.text[start:end], start, end, score) for (start, end), score in best.items()]
+    found += [NOTHING] if may_lack or not found else []
+    return sorted(found, key=lambda it: (-it.score, it.start or 0, it.end or 0))[:count]

@@ -1,41 +1,52 @@
-"""Labelled texts as tokens and label numbers."""
+"""Labelled sources: their numbers, the labels of training data, and scores."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...config import Config
+from ...data.corpus import LabelledCorpus
 from ...data.encoding import Encoded
+from ...errors import DataError
+from ...readers.lines import shown
 from ...readers.pairs import Pairs
 from ...readers.skipped import Skipped
+from ...scoring.class_scores import ClassScores
 from ...tokenization.ragged import IntArray, Ragged
-from ...tokenization.tokenizer import Tokenizer
 from ..examples import Examples
+from ..source_reader import SourceReader, TextReader
 
-_NAMED = 3  # unknown words in a message
+_NAMED = 3  # unknown words, or labels, in a message
 UNSEEN = "with a label that isn't in the training data"
 _UNKNOWN = "texts with words or characters missing from the vocabulary, which become <unk>"
+_MOST = 1000  # maximum number of labels; a column with more has numbers or texts
+_REPEATED = 0.9  # maximum labels per text; above this, hardly any label is repeated
+_ENOUGH = 20  # minimum number of texts to apply this limit
+_OTHER_COLUMN = (
+    "if another column has the labels, use `data.target_column=NAME`, and `data.source_column=NAME` for the "
+)
 
 
 @dataclass(frozen=True)
-class LabelledTexts(Examples):
-    """Tokenized texts. The target of each text is its label number."""
+class LabelledExamples(Examples):
+    """Texts as tokens, or images or recordings as numbers. The target of each is its label number."""
 
     given: ClassVar[int] = 0
     counts_sources: ClassVar[bool] = True
 
     @cached_property
     def numbers(self) -> IntArray:
-        """The label of each text. (N,)"""
+        """The label of each source. (N,)"""
         return np.asarray(self.targets.tokens, np.int64)
 
     def weights(self, n_labels: int) -> NDArray[np.float32]:
         """Return a weight for each label. All labels have the same total weight, and the mean weight is 1. (C,)
 
-        w_c = N / (C * number of texts with label c)
+        w_c = N / (C * number of sources with label c)
         """
         counts = np.bincount(self.numbers, minlength=n_labels)
         return (len(self) / (n_labels * counts.clip(min=1))).astype(np.float32)
@@ -46,33 +57,23 @@ class LabelledEncoder:
     """Tokenizes texts and numbers their labels.
 
     Args:
-        tokenizer: the tokenizer of the texts.
+        reader: reads the texts.
         labels: all labels, in the order of their numbers.
-        longest: maximum number of tokens in a text. Longer texts are truncated.
-        limit: name of the setting that `longest` comes from.
-        begins: True if texts begin with BOS. They always end with EOS.
+        limit: name of the setting that limits the length of a text.
     """
 
-    tokenizer: Tokenizer
+    reader: TextReader
     labels: Sequence[str]
-    longest: int
     limit: str
-    begins: bool = False
-
-    def tokens(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
-        """Return the tokens of each text, and how many of its tokens were cut off."""
-        encoded, special = self.tokenizer.encode_batch(texts), self.tokenizer.special
-        cut = [max(len(ids) - self.longest, 0) for ids in encoded]
-        return [special.source(ids[: self.longest], begins=self.begins) for ids in encoded], cut
 
     def __call__(self, pairs: Pairs) -> Encoded:
         """Tokenize all texts. Truncated texts and unknown words are reported."""
         numbers = {label: number for number, label in enumerate(self.labels)}
-        tokens, cut = self.tokens(pairs.sources)
-        reason = f"texts longer than {self.longest} tokens ({self.limit}); only their beginning is read"
+        (tokens, cut), unk = self.reader.encode(pairs.sources), self.reader.tokenizer.special.unk
+        reason = f"texts longer than {self.reader.longest} tokens ({self.limit}); only their beginning is read"
         noticed = [Skipped(int(pairs.lines[i]), reason, pairs.sources[i]) for i, count in enumerate(cut) if count]
-        for i in (i for i, ids in enumerate(tokens) if self.tokenizer.special.unk in ids):
-            words = ", ".join(self.tokenizer.unknown_words(pairs.sources[i])[:_NAMED])
+        for i in (i for i, ids in enumerate(tokens) if unk in ids):
+            words = ", ".join(self.reader.unknown_words(pairs.sources[i])[:_NAMED])
             noticed.append(Skipped(int(pairs.lines[i]), _UNKNOWN, words))
         targets = Ragged([[numbers[label]] for label in pairs.targets])
         return Encoded(Ragged(tokens), targets, [*range(len(tokens))], [], noticed)
@@ -83,46 +84,113 @@ class LabelledEncoder:
 
 
 @dataclass(frozen=True)
-class HeldOutTexts:
-    """Held-out texts for scoring.
+class HeldOutLabelled:
+    """Held-out texts, images or recordings for scoring.
 
     Args:
-        examples: the texts whose label the model knows, for the loss.
-        too_long: the texts with an unknown label.
-        cut: the number of truncated texts.
-        sources: all texts.
-        tokens: their tokens.
+        examples: those whose label the model knows, for the loss.
+        too_long: those that can't be read, and those with an unknown label.
+        cut: the number of truncated ones.
+        sources: all that can be read.
+        encoded: the same, as the encoder reads them.
         labels: the labels of the model, followed by the ones it doesn't know.
-        truth: the label number of each text (N,).
+        truth: the label number of each (N,).
     """
 
-    examples: LabelledTexts
+    examples: LabelledExamples
     too_long: list[Skipped]
     cut: int
     sources: Sequence[str]
-    tokens: Ragged
+    encoded: Ragged
     labels: tuple[str, ...]
     truth: IntArray
 
     @property
     def references(self) -> list[list[str]]:
-        """The label of each text."""
+        """The label of each source."""
         return [[self.labels[number]] for number in self.truth]
 
     @classmethod
-    def of(cls, pairs: Pairs, encoder: LabelledEncoder) -> "HeldOutTexts":
-        """Prepare texts for scoring. Every answer to a text with an unknown label counts as wrong."""
-        known = set(encoder.labels)
-        labels = (*encoder.labels, *sorted({*pairs.targets} - known))
+    def of(cls, pairs: Pairs, reader: SourceReader, known: Sequence[str]) -> "HeldOutLabelled":
+        """Prepare sources for scoring. Every answer to one with an unknown label counts as wrong."""
+        labels = (*known, *sorted({*pairs.targets} - {*known}))
         numbers = {label: number for number, label in enumerate(labels)}
-        tokens, cut = encoder.tokens(pairs.sources)
-        can_be = [i for i, label in enumerate(pairs.targets) if label in known]
-        truth = [numbers[label] for label in pairs.targets]
+        found = reader.readable(pairs)
+        truth = np.array([numbers[pairs.targets[i]] for i in found.places], np.int64)
+        usable = truth < len(known)
         unseen = [
-            Skipped(line, UNSEEN, f"{label}: {text}")
-            for line, text, label in zip(pairs.lines, pairs.sources, pairs.targets)
-            if label not in known
+            Skipped(int(pairs.lines[i]), UNSEEN, f"{pairs.targets[i]}: {pairs.sources[i]}")
+            for i, is_known in zip(found.places, usable)
+            if not is_known
         ]
-        examples = LabelledTexts(Ragged([tokens[i] for i in can_be]), Ragged([[truth[i]] for i in can_be]))
-        places = np.array(truth, np.int64)
-        return cls(examples, unseen, sum(map(bool, cut)), pairs.sources, Ragged(tokens), labels, places)
+        encoded = found.arrays if usable.all() else found.arrays.take(np.flatnonzero(usable))
+        examples = LabelledExamples(
+            encoded, Ragged([[number] for number in truth[usable].tolist()]), positions=reader.positions
+        )
+        names, n_cut = [pairs.sources[i] for i in found.places], int((found.cut > 0).sum())
+        return cls(examples, [*found.unread, *unseen], n_cut, names, found.arrays, labels, truth)
+
+
+def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:
+    """Return the settings for the labels in the data.
+
+    A model that continues from another (train.init_from) keeps its labels if they include all labels of the data.
+
+    Raises:
+        DataError: there are too few or too many labels.
+    """
+    assert isinstance(corpus, LabelledCorpus)
+    labels = corpus.labels()
+    if config.train.init_from and {*labels} <= {*config.data.labels}:
+        return {}
+    if not 2 <= len(labels) <= _MOST:
+        raise _unusable(corpus, f"{_named(labels)} to train on", f"2 to {_MOST:,} labels", len(labels))
+    if len(corpus) >= _ENOUGH and len(labels) > _REPEATED * len(corpus):
+        found = f"{_named(labels)} for {len(corpus):,} {corpus.source.roles.plural[0]} to train on, almost one for each"
+        raise _unusable(corpus, found, "labels that are repeated; numbers can't be predicted", len(labels))
+    return {"data.labels": labels, "model.n_classes": len(labels)}
+
+
+def _unusable(corpus: LabelledCorpus, found: str, expected: str, value: int) -> DataError:
+    source = corpus.source
+    return DataError(
+        f"{_files(corpus)} {found} (read as {source.report.form})",
+        expected=expected,
+        fix=_OTHER_COLUMN + source.roles.plural[0] if source.has_columns else "",
+        name="data.labels",
+        value=value,
+    )
+
+
+def _files(corpus: LabelledCorpus) -> str:
+    source = corpus.source
+    return f"{' and '.join(source.report.paths)} {'have' if source.is_aligned else 'has'}"
+
+
+def _named(labels: Sequence[str]) -> str:
+    names = ", ".join(map(shown, labels[:_NAMED]))
+    return f"{len(labels):,} label{'s' * (len(labels) != 1)} ({names}{', …' * (len(labels) > _NAMED)})"
+
+
+@dataclass(frozen=True)
+class LabelScores:
+    """The scores of a classifier, including texts whose label it doesn't know, which count as wrong.
+
+    Args:
+        scores: accuracy, F1, calibration and the confusion matrix.
+        loss: the mean -log p of the correct label in nats, over texts with a known label; None without any.
+        n_unseen: the number of texts with an unknown label.
+        what: the noun for what is labelled.
+    """
+
+    scores: ClassScores
+    loss: float | None
+    n_unseen: int
+    what: str = "texts"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        values = self.scores.to_dict()
+        found = {self.what: values.pop("examples"), **values, "unseen_labels": self.n_unseen}
+        del found["negative_log_likelihood"]
+        return found | ({} if self.loss is None else {"negative_log_likelihood": self.loss})

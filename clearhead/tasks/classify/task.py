@@ -1,7 +1,7 @@
 """Classification: an encoder with a score for each label (BERT, Devlin et al. 2019)."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -16,11 +16,9 @@ from ...scoring.bootstrap import Comparison, FloatArray, compare_means
 from ...scoring.class_scores import class_scores, confusion_table, draw_confusion
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
-from ..base import EvaluationResult, Task, Units, check_filled, rotary_positions, search_settings_but
-from ..transfer import on_device, tokens_on_device
-from .examples import HeldOutTexts, LabelledEncoder, LabelledTexts
-from .reading import label_settings
-from .scores import LabelScores
+from ..base import EvaluationResult, ExampleEncoder, Task, Units, check_filled, rotary_positions, search_settings_but
+from ..source_reader import SourceReader, TextReader, longest_text, on_device
+from .examples import HeldOutLabelled, LabelledEncoder, LabelledExamples, LabelScores, label_settings
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -64,7 +62,6 @@ class Classification(Task):
 
     @classmethod
     def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
-        """Return the settings for the labels."""
         return label_settings(data, config)
 
     @classmethod
@@ -75,46 +72,25 @@ class Classification(Task):
 
     @property
     def longest(self) -> tuple[int, str]:
-        """Maximum number of tokens in a text, without BOS and EOS, and the setting that it comes from."""
-        readable = self.config.model.max_len - 1 - self._begins
-        return min((self.config.data.max_len, "data.max_len"), (readable, "model.max_len"))
+        return longest_text(self.config)
+
+    @cached_property
+    def reader(self) -> SourceReader:
+        """Reads sources. Those that are longer than `longest` are truncated."""
+        return TextReader(self.tokenizers.source, self.longest[0], self.config.model.begins, self.config)
 
     @property
-    def _begins(self) -> bool:
-        """True if a text begins with BOS."""
-        return self.config.model.begins
+    def encoder(self) -> ExampleEncoder:
+        return LabelledEncoder(cast(TextReader, self.reader), self.labels, self.longest[1])
 
-    @property
-    def encoder(self) -> LabelledEncoder:
-        """Encodes texts and labels."""
-        return LabelledEncoder(self.tokenizers.source, self.labels, *self.longest, begins=self._begins)
+    def examples(self, sides: tuple[Ragged, Ragged]) -> LabelledExamples:
+        return LabelledExamples(*sides, positions=self.reader.positions)
 
-    def examples(self, sides: tuple[Ragged, Ragged]) -> LabelledTexts:
-        """Return the examples of a store."""
-        return LabelledTexts(*sides)
+    def hold_out(self, data: Pairs) -> HeldOutLabelled:
+        """Prepare sources for scoring. Files that can't be read are reported, and not scored."""
+        return HeldOutLabelled.of(data, self.reader, self.labels)
 
-    def hold_out(self, data: Pairs) -> HeldOutTexts:
-        """Prepare texts for scoring."""
-        return HeldOutTexts.of(data, self.encoder)
-
-    def inputs(self, sources: Ragged, rows: IntArray) -> "Tensor":
-        """Return what the front end reads of some sources."""
-        tokens, pad = sources.padded(rows, self.special.pad), self.special.pad
-        return tokens_on_device(tokens, self.config.train.device, self.config.model.src_vocab_size, pad)
-
-    def unknown_words(self, source: Any) -> tuple[str, ...]:
-        """Return the words of a source that the vocabulary lacks."""
-        return tuple(self.tokenizers.source.unknown_words(source))
-
-    def ragged(self, encoded: Sequence[Any]) -> Ragged:
-        """Return encoded sources in one array."""
-        return Ragged(encoded)
-
-    def sizes(self, sources: Ragged) -> IntArray:
-        """Return the positions of each source in the encoder."""
-        return sources.lengths
-
-    def loss(self, model: "nn.Module", examples: LabelledTexts, rows: IntArray, *, smoothing: float) -> "Tensor":
+    def loss(self, model: "nn.Module", examples: LabelledExamples, rows: IntArray, *, smoothing: float) -> "Tensor":
         """Return the cross-entropy, summed over the texts in these rows. With train.balance, it's weighted by label.
 
         With train.r_drop = a and any dropout, each text is read twice, and the loss is half the sum of both
@@ -125,7 +101,7 @@ class Classification(Task):
 
         from ..loss import class_cross_entropy, disagreement
 
-        device, texts = self.config.train.device, self.inputs(examples.sources, rows)
+        device, texts = self.config.train.device, self.reader.tensor(examples.sources, rows)
         if model.training:
             texts = cast("EncoderModel", model).encoder.embedding.augment(texts)
         targets, weights = on_device(examples.numbers[rows], device), None
@@ -147,18 +123,18 @@ class Classification(Task):
         from ...model.transformer import evaluation
 
         found = np.empty((len(texts), len(self.labels)))
-        sizes = self.sizes(texts)
+        sizes = self.reader.positions(texts.lengths)
         batches = Batches(sizes, np.zeros_like(sizes), together)
         with evaluation(model), torch.inference_mode():
             for rows in batches.epoch(0):
-                logits = model(self.inputs(texts, rows))
+                logits = model(self.reader.tensor(texts, rows))
                 found[rows] = logits.double().log_softmax(-1).cpu().numpy()
         return found
 
     def answers(self, model: "nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
         """Return the most likely label of each text."""
-        tokens, _ = self.encoder.tokens(texts)
-        log_p = self.log_probabilities(model, self.ragged(tokens), decode.batch_tokens)
+        encoded, _ = self.reader.encode(texts)
+        log_p = self.log_probabilities(model, self.reader.joined(encoded), decode.batch_tokens)
         return [self.labels[number] for number in log_p.argmax(1)]
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
@@ -175,11 +151,10 @@ class Classification(Task):
         from ...inspection.views.contrast import Labels
 
         check_filled(text)
-        [encoded], _ = self.encoder.tokens([text])
-        sources = self.ragged([encoded])
+        sources = self.reader.joined(self.reader.encode([text])[0])
         with uncompiled(model):  # so that the recorded pass gives the same label
             p = self.log_probabilities(model, sources, decode.batch_tokens)[0]
-        best, inputs = int(p.argmax()), self.inputs(sources, np.arange(1))
+        best, inputs = int(p.argmax()), self.reader.tensor(sources, np.arange(1))
         label, hidden = self.labels[best], self.special.unk
 
         def again() -> tuple[str, float]:
@@ -192,27 +167,27 @@ class Classification(Task):
         return explain(forward, self.tokenizers, self.config, text, label, values, choice=Labels(self.labels, label))
 
     def evaluate(
-        self, model: "ModelHandle | nn.Module", held_out: HeldOutTexts, decode: DecodeConfig
+        self, model: "ModelHandle | nn.Module", held_out: HeldOutLabelled, decode: DecodeConfig
     ) -> EvaluationResult:
-        """Label every text and score the labels."""
+        """Label every source and score the labels."""
         truth = held_out.truth
-        log_p = self.log_probabilities(as_module(model), held_out.tokens, decode.batch_tokens)
+        log_p = self.log_probabilities(as_module(model), held_out.encoded, decode.batch_tokens)
         never = np.full((len(log_p), len(held_out.labels) - len(self.labels)), -np.inf)
         log_p = np.concatenate([log_p, never], axis=1)
         of_right, known = log_p[np.arange(len(truth)), truth], truth < len(self.labels)
         scores = class_scores(log_p, truth, held_out.labels)
         loss = float(-of_right[known].mean()) if known.any() else None
         return EvaluationResult(
-            LabelScores(scores, loss, int((~known).sum())),
+            LabelScores(scores, loss, int((~known).sum()), self.units.examples),
             held_out.sources,
             [held_out.labels[number] for number in log_p.argmax(1)],
             held_out.references,
             lambda: {"right_probability": np.exp(of_right), "accuracy": scores.accuracy.values.astype(np.float64)},
             confusion_table(scores),
+            lambda folder: draw_confusion(scores, folder),
         )
 
     def numbers(self, scores: LabelScores) -> dict[str, float]:
-        """Return the scores for the training log."""
         values = {"accuracy": scores.scores.accuracy.mean, "macro_f1": scores.scores.macro_f1}
         return values if scores.loss is None else {"loss": scores.loss, **values}
 
@@ -220,7 +195,3 @@ class Classification(Task):
         """Compare the accuracy of several models with that of the first one."""
         name = "accuracy"
         return Comparison({name: compare_means([(system, it.singly()[name]) for system, it in systems])}, {})
-
-    def draw(self, scores: LabelScores, folder: Path) -> None:
-        """Draw the confusion matrix."""
-        draw_confusion(scores.scores, folder)

@@ -1,7 +1,7 @@
-"""Pieces of text as examples for denoising."""
+"""Pieces of text as examples for denoising, and scores."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,3 +59,16 @@ class MaskedTexts(Examples):
         """Return batches of texts of similar length. They count masked tokens as predictions."""
         counts = np.asarray(self.targets.tokens, np.int64)
         return Batches(self.sources.lengths, counts, max_tokens, seed, max_rows, self.counts_sources)
+
+
+@dataclass(frozen=True)
+class DenoisingScores:
+    """Scores for recovering masked tokens."""
+
+    texts: int
+    hidden_accuracy: float
+    hidden_perplexity: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)

@@ -19,11 +19,10 @@ from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
 from ..base import EvaluationResult, Task, Units
 from ..examples import Examples, HeldOut
-from ..transfer import on_device
-from ..translate.task import Translation
-from .examples import MaskedTexts, PieceEncoder
+from ..source_reader import TextReader, longest_text, on_device
+from ..teacher_forcing import TeacherForcing
+from .examples import DenoisingScores, MaskedTexts, PieceEncoder
 from .masking import MaskVocabulary, count_to_find, hide_spans
-from .scores import DenoisingScores
 
 if TYPE_CHECKING:
     import torch
@@ -102,7 +101,6 @@ class _Denoising(Task):
         self._mask = _mask_of(config)
 
     def numbers(self, scores: DenoisingScores) -> dict[str, float]:
-        """Return the scores for the training log."""
         return {"loss": math.log(scores.hidden_perplexity), "hidden_accuracy": scores.hidden_accuracy}
 
     def _judged(
@@ -140,11 +138,9 @@ class MaskedTokens(_Denoising):
         return PieceEncoder(self.tokenizers.source, self.longest[0], self.texts, sides)
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> MaskedTexts:
-        """Return the examples of a store."""
         return MaskedTexts(*sides)
 
     def hold_out(self, data: Any) -> HeldOut:
-        """Prepare texts for scoring."""
         return self.encoder.hold_out(data, MaskedTexts)
 
     def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
@@ -203,12 +199,12 @@ class MaskedSpans(_Denoising):
 
     def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
         super().__init__(tokenizers, config)
-        self._pairs = Translation(tokenizers, config)  # from a masked text to the whole text
+        reader = TextReader(tokenizers.source, self.longest[0], config.model.begins, config)
+        self._forcing = TeacherForcing(reader, config)  # from a masked text to the whole text
 
     @property
     def longest(self) -> tuple[int, str]:
-        """Maximum number of tokens in a piece, and the setting that it comes from."""
-        return self._pairs.longest
+        return longest_text(self.config)
 
     @property
     def encoder(self) -> PieceEncoder:
@@ -216,7 +212,6 @@ class MaskedSpans(_Denoising):
         return PieceEncoder(self.tokenizers.source, self.longest[0], self.texts, self._sides)
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> Examples:
-        """Return the examples of a store."""
         return Examples(*sides)
 
     def each_epoch(self, examples: Examples) -> Callable[[int], Examples]:
@@ -232,16 +227,15 @@ class MaskedSpans(_Denoising):
         return masked
 
     def hold_out(self, data: Any) -> HeldOut:
-        """Prepare texts for scoring."""
         return self.encoder.hold_out(data, Examples)
 
     def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
         """Return the cross-entropy, summed over the whole texts."""
-        return self._pairs.loss(model, examples, rows, smoothing=smoothing)
+        return self._forcing.loss(model, examples, rows, smoothing=smoothing)
 
     def evaluate(self, model: Any, held_out: HeldOut, decode: DecodeConfig) -> EvaluationResult:
         """Predict each token of the texts from the masked text and the preceding tokens."""
-        return self._judged(held_out, self._pairs.count(model, held_out.examples))
+        return self._judged(held_out, self._forcing.count(model, held_out.examples))
 
     def _sides(self, texts: Ragged) -> tuple[Ragged, Ragged]:
         """Return the masked texts as sources, and the whole texts as targets."""

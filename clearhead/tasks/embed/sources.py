@@ -1,22 +1,25 @@
-"""What an encoder reads of texts, images or recordings, for every task whose model has an encoder."""
+"""Embeddings of texts, images or recordings: the pooled output of an encoder, for every task whose model has one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...config import Config
+from ...data.batches import Batches
 from ...decode.model_handle import ModelHandle, as_module
 from ...errors import ConfigError
-from ...tokenization.ragged import IntArray, Ragged
 from ..base import Task
 from ..classify.task import Classification
-from ..sequences.task import Sequences
+from ..sequences import Sequences
+from ..source_reader import SourceReader, TextReader
 from ..transcribe.task import Transcription
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+    from ...model.transformer import Encoder
 
 
 def embed_sources(
@@ -27,6 +30,11 @@ def embed_sources(
     Raises:
         ConfigError: the model has no encoder, or a custom task reads images or recordings.
     """
+    import torch
+
+    from ...inspection.record.parts import stacks
+    from ...model.transformer import Encoder, evaluation
+
     if config.model.topology == "decoder-only":
         raise ConfigError(
             "a decoder-only model has no encoder, so it can't embed texts",
@@ -35,46 +43,39 @@ def embed_sources(
             name="model.topology",
             value=config.model.topology,
         )
-    from ...inspection.record.parts import stacks
-    from ...model.transformer import Encoder
-    from .pooling import embed
-
-    inputs, sizes = _read_by(task, sources)
-    encoder = stacks(as_module(model))["encoder"]
+    reader = reader_of(task)
+    encoded, encoder = reader.joined(reader.encode(sources)[0]), stacks(as_module(model))["encoder"]
     assert isinstance(encoder, Encoder)
-    return embed(
-        encoder,
-        inputs,
-        sizes,
-        together=config.decode.batch_tokens,
-        pooling=config.model.pooling,
-        normalize=config.model.normalize,
-    )
+    sizes = reader.positions(encoded.lengths)
+    found = np.zeros((len(sizes), encoder.d_model), np.float32)
+    with evaluation(encoder), torch.inference_mode():
+        for rows in Batches(sizes, np.zeros_like(sizes), config.decode.batch_tokens).epoch(0):
+            vectors = embed_batch(encoder, reader.tensor(encoded, rows), config)
+            found[rows] = vectors.float().cpu().numpy()
+    return found
 
 
-def _read_by(task: Task, sources: Sequence[Any]) -> "tuple[Callable[[IntArray], Tensor], IntArray]":
-    """Encode sources as the task does. Long ones are truncated.
+def embed_batch(encoder: "Encoder", inputs: "Tensor", config: Config) -> "Tensor":
+    """Return the embeddings of what the encoder's front end reads. (B, S) -> (B, D)"""
+    import torch
 
-    Returns:
-        A function that returns the encoder's input for the sources in some rows, and the positions of each source.
-    """
-    if isinstance(task, Classification):
-        ragged = task.ragged(task.encoder.tokens(sources)[0])
-        return lambda rows: task.inputs(ragged, rows), task.sizes(ragged)
-    if isinstance(task, Transcription):
-        samples, _ = task.sources(sources)
-        ragged, sizes = Ragged.joined(samples, task.loader.dtype), np.array([task.size(it) for it in samples], np.int64)
-        return lambda rows: _tensor(task, task.padded(ragged, rows)), sizes
-    ragged = Ragged(text_ids(task, sources)[0])
-    return lambda rows: _tensor(task, ragged.padded(rows, task.special.pad)), ragged.lengths
+    from ...model.heads import pool
+
+    mask = encoder.embedding.mask(inputs)
+    x = encoder(inputs, mask=mask)
+    real = x.new_ones(x.shape[:2], dtype=torch.bool) if mask is None else mask[:, 0, 0]
+    pooled = pool(x, real, config.model.pooling)
+    return torch.nn.functional.normalize(pooled, dim=-1) if config.model.normalize else pooled
 
 
-def text_ids(task: Task, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
-    """Return the ids that the encoder reads of each text, and how many of its tokens were cut off.
+def reader_of(task: Task) -> SourceReader:
+    """Return what encodes sources to embed. Long ones are truncated.
 
     Raises:
         ConfigError: a custom task reads images or recordings.
     """
+    if isinstance(task, Classification | Transcription):
+        return task.reader
     model = task.config.model
     if model.front != "tokens":
         raise ConfigError(
@@ -87,12 +88,4 @@ def text_ids(task: Task, texts: Sequence[str]) -> tuple[list[list[int]], list[in
     longest = model.max_len - 1 - begins
     if not isinstance(task, Sequences):  # they read texts longer than those in training
         longest = min(task.config.data.max_len, longest)
-    encoded = task.tokenizers.source.encode_batch(texts)
-    ids = [task.special.source(it[:longest], begins=begins) for it in encoded]
-    return ids, [max(len(it) - longest, 0) for it in encoded]
-
-
-def _tensor(task: Task, numbers: NDArray[Any]) -> "Tensor":
-    import torch
-
-    return torch.from_numpy(numbers).to(task.config.train.device)
+    return TextReader(task.tokenizers.source, longest, begins, task.config)

@@ -15,6 +15,7 @@ from ...tokenization.ragged import IntArray, Ragged
 from ..base import EvaluationResult, Task, Units, check_filled, search_settings_but
 from ..denoise.examples import PieceEncoder
 from ..examples import Examples, HeldOut
+from ..source_reader import longest_text
 
 if TYPE_CHECKING:
     from torch import nn
@@ -56,9 +57,7 @@ class TextEmbedding(Task):
 
     @property
     def longest(self) -> tuple[int, str]:
-        """Maximum number of tokens in a text, without BOS and EOS, and the setting that it comes from."""
-        readable = self.config.model.max_len - 1 - self.config.model.begins
-        return min((self.config.data.max_len, "data.max_len"), (readable, "model.max_len"))
+        return longest_text(self.config)
 
     @property
     def encoder(self) -> PieceEncoder:
@@ -71,7 +70,6 @@ class TextEmbedding(Task):
         return PieceEncoder(self.tokenizers.source, self.longest[0], self.texts, sides)
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> Examples:
-        """Return the examples of a store."""
         return Examples(*sides)
 
     def hold_out(self, data: Running) -> HeldOut:
@@ -79,15 +77,12 @@ class TextEmbedding(Task):
         return self.encoder.hold_out(data, Examples)
 
     def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> NoReturn:
-        """Raise ConfigError: there is no loss."""
         raise self._no_scores()
 
     def evaluate(self, model: Any, held_out: HeldOut, decode: DecodeConfig) -> EvaluationResult:
-        """Raise ConfigError: there are no scores."""
         raise self._no_scores()
 
     def numbers(self, scores: Any) -> dict[str, float]:
-        """Return nothing: there are no scores."""
         return {}
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
@@ -100,22 +95,20 @@ class TextEmbedding(Task):
 
         from ...inspection.explaining import explain
         from ...inspection.record.forward_pass import Pass
-        from .pooling import embed_batch
-        from .sources import text_ids
+        from .sources import embed_batch, reader_of
 
         check_filled(text)
-        [ids], settings = text_ids(self, [text])[0], self.config.model
+        [ids], _ = reader_of(self).encode([text])
         inputs = torch.tensor([ids], device=self.config.train.device)
         forward = Pass(model=model, inputs=(inputs,), pieces=self.tokenizers.pieces)
         with forward.recording() as trace:
-            vector = embed_batch(model, inputs, settings.pooling, normalize=settings.normalize)[0]
+            vector = embed_batch(model, inputs, self.config)[0]
         shown = ", ".join(f"{value:.4f}" for value in vector[:_SHOWN].tolist())
         answer, values = f"[{shown}{', …' * (len(vector) > _SHOWN)}]", {"length": float(vector.norm())}
         return explain(forward, self.tokenizers, self.config, text, answer, values, trace=trace)
 
     @classmethod
     def main_score(cls) -> str:
-        """Raise ConfigError: there are no scores."""
         raise cls._no_scores()
 
     @classmethod

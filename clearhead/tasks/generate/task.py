@@ -23,9 +23,8 @@ from ...tokenization.detokenize import StreamingDetokenizer
 from ...tokenization.offsets import unknown_texts
 from ...tokenization.ragged import IntArray, Ragged
 from ..base import EvaluationResult, Task, Units, rotary_positions
-from ..transfer import tokens_on_device
-from .examples import Blocks, HeldOutText, TextEncoder
-from .scores import TextScores
+from ..source_reader import tokens_on_device
+from .examples import Blocks, HeldOutText, TextEncoder, TextScores
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -74,7 +73,6 @@ class Generation(Task):
 
     @property
     def encoder(self) -> TextEncoder:
-        """Encodes running text."""
         return TextEncoder(self.tokenizers.target, self.special)
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> Blocks:
@@ -156,7 +154,6 @@ class Generation(Task):
         return EvaluationResult(scores, held_out.sources, (), (), lambda: {"bits_per_byte": of_block})
 
     def numbers(self, scores: TextScores) -> dict[str, float]:
-        """Return the scores for the training log."""
         names = ("loss", "bits_per_byte", "token_accuracy")
         return {name: getattr(scores, name) for name in names}
 

@@ -1,36 +1,50 @@
 """Transcription: from a recording to its text. Only the front end and the reader differ from translation."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ...config import TASKS, Config, DecodeConfig
-from ...config.front_geometry import audio_positions, position_seconds
+from ...config import TASKS, Config
+from ...config.front_geometry import position_seconds
 from ...data.media_encoding import AudioLoader, MediaEncoder
 from ...data.media_forms import TRANSCRIPTS, MediaForm
 from ...decode.audio_session import AudioSession
-from ...decode.model_handle import ModelHandle, as_module
 from ...decode.session import Session
 from ...readers.pairs import Pairs, references
 from ...readers.skipped import Skipped
-from ...scoring.transcript_scores import error_rates
+from ...scoring.transcript_scores import ErrorRate, error_rates
 from ...scoring.translation_scores import TokenCounts
-from ...tokenization.ragged import IntArray, Ragged
+from ...tokenization.ragged import Ragged
 from ..base import EvaluationResult, Units
-from ..examples import HeldOut
+from ..examples import Examples, HeldOut
 from ..media_settings import audio_lengths, longest_audio, sample_rate_setting
-from ..sequences.task import Sequences, token_numbers
-from .examples import HeldOutRecordings, Transcribed
-from .scores import TranscriptScores
+from ..sequences import Sequences, token_numbers
+from ..source_reader import MediaReader
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor, nn
-
     from ...inspection.media.timings import Timing
-    from ...model.transformer import EncoderDecoder
+
+
+@dataclass(frozen=True)
+class TranscriptScores:
+    """Word and character error rate, exact matches, and token accuracy and perplexity if tokens were counted."""
+
+    wer: ErrorRate
+    cer: ErrorRate
+    exact_match: float
+    token_accuracy: float | None = None
+    perplexity: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        values: dict[str, Any] = {"recordings": len(self.wer.edits)}
+        for name, it in (("wer", self.wer), ("cer", self.cer)):
+            values |= {name: it.rate, f"{name}_interval": [it.low, it.high]}
+        tokens = {"token_accuracy": self.token_accuracy, "perplexity": self.perplexity}
+        return values | {"exact_match": self.exact_match} | {k: it for k, it in tokens.items() if it is not None}
 
 
 class Transcription(Sequences):
@@ -62,17 +76,14 @@ class Transcription(Sequences):
 
     @classmethod
     def derived(cls, config: Config) -> Mapping[str, Any]:
-        """Return the positions that a slowed-down recording may take."""
         return audio_lengths(config)
 
     @classmethod
     def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
-        """Return the sample rate."""
         return sample_rate_setting(data, config)
 
     @classmethod
     def texts(cls, data: Any) -> Sequence[str]:
-        """Return the transcripts."""
         found: Sequence[str] = data.targets
         return found
 
@@ -82,69 +93,45 @@ class Transcription(Sequences):
         return longest_audio(self.config)
 
     @property
+    def readable(self) -> tuple[int, str]:
+        return self.longest
+
+    @property
     def loader(self) -> AudioLoader:
         """Reads one recording."""
         return AudioLoader(self.config.model.size("sample_rate"), self.longest[0])
 
-    @property
-    def read_as(self) -> tuple[int, ...]:
-        """The sample rate of the recordings."""
-        return (self.loader.sample_rate,)
+    @cached_property
+    def reader(self) -> MediaReader:
+        return MediaReader(self.loader, self.config)
 
     @property
     def stored_as(self) -> tuple[str, str]:
-        """The types of the numbers that a store keeps on both sides."""
         return self.loader.dtype, super().stored_as[1]
 
     @property
-    def readable(self) -> tuple[int, str]:
-        """The same limit as in training."""
-        return self.longest
-
-    @property
     def encoder(self) -> MediaEncoder:  # type: ignore[override]
-        """The encoder of recordings and transcripts."""
         length, setting = self.longest
         limit = f"longer than {length} positions of 40 ms ({setting})"
         why_not = f"with a transcript longer than {length} tokens ({setting})"
         return MediaEncoder(self.loader, self._targets, why_not, limit, cuts=False)
 
     @property
-    def reader(self) -> MediaEncoder:  # type: ignore[override]
-        """The encoder for use."""
+    def scorer(self) -> MediaEncoder:  # type: ignore[override]
         return self.encoder
-
-    def encoder_input(self, source: Sequence[int]) -> "Tensor":
-        """Return the samples of a recording as the encoder reads them. -> (1, N)"""
-        import torch
-
-        return torch.from_numpy(np.asarray(source, np.int16))[None]
-
-    def size(self, source: Sequence[int]) -> int:
-        """Return the positions of a recording in the encoder."""
-        return audio_positions(len(source), self.config.model.size("sample_rate"))
-
-    def unknown_words(self, source: Any) -> tuple[str, ...]:
-        """Return nothing: a recording has no words to look up."""
-        return ()
 
     def _targets(self, texts: Sequence[str]) -> list[list[int] | None]:
         longest = self.longest[0]
         encoded = self.tokenizers.target.encode_batch(texts)
         return [self.special.target(ids) if len(ids) <= longest else None for ids in encoded]
 
-    def examples(self, sides: tuple[Ragged, Ragged]) -> Transcribed:
-        """Return the examples that a store holds."""
-        return Transcribed(*sides, loader=self.loader)
+    def examples(self, sides: tuple[Ragged, Ragged]) -> Examples:
+        return Examples(*sides, positions=self.loader.positions)
 
-    def padded(self, sources: Ragged, rows: IntArray) -> "NDArray[Any]":
-        """Return samples, padded. (B,) -> (B, N)"""
-        return self.loader.batch(sources, rows)
-
-    def hold_out(self, data: Pairs) -> HeldOutRecordings:
+    def hold_out(self, data: Pairs) -> HeldOut:
         """Read recordings for scoring. The loss leaves out those that are too long, and answers begin with them cut."""
         encoder = self.encoder
-        found = encoder.readable(data, self.config.train.threads or 1)
+        found = self.reader.readable(data)
         read = data.take(found.places, "")
         targets, fits, too_long = encoder.targets(read.targets), list[int](), list[Skipped]()
         for row, (cut, target) in enumerate(zip(found.cut, targets)):
@@ -154,30 +141,16 @@ class Transcription(Sequences):
             else:
                 fits.append(row)
         recordings = found.arrays if not too_long else found.arrays.take(np.array(fits, np.int64))
-        examples = Transcribed(recordings, Ragged([targets[row] or [] for row in fits]), loader=self.loader)
+        examples = self.examples((recordings, Ragged([targets[row] or [] for row in fits])))
         rows = {name: row for row, name in enumerate(read.sources)}
         names, right = references(read)
         n_cut = sum(bool(found.cut[rows[name]]) for name in names)
         arrays = [found.arrays.array(rows[name]) for name in names]
-        return HeldOutRecordings(examples, [*found.unread, *too_long], n_cut, names, right, arrays)
-
-    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOut, decode: DecodeConfig) -> EvaluationResult:
-        """Transcribe each recording and score the transcripts."""
-        assert isinstance(held_out, HeldOutRecordings)
-        examples = held_out.examples
-        counts = self.count(cast("EncoderDecoder", as_module(model)), examples) if len(examples) else None
-        found = self.session(model, decode).answers(cast(Any, held_out.arrays))
-        return self.judge(held_out, [self.text(answers[0].ids) for answers in found], counts)
+        return HeldOut(examples, [*found.unread, *too_long], n_cut, names, right, arrays)
 
     @property
     def new_session(self) -> Callable[..., Session]:
-        """The kind of session that decodes samples."""
         return partial(AudioSession, sample_rate=self.config.model.size("sample_rate"))
-
-    def sources(self, texts: Sequence[Any]) -> tuple[list[Any], list[int]]:
-        """Return the samples of some recordings, and how many positions of each were cut."""
-        found = [self.loader(it) for it in texts]
-        return [samples for samples, _ in found], [cut for _, cut in found]
 
     def timings(self, model: Any, recording: Any, pieces: Sequence[str]) -> "tuple[Timing, ...]":
         """Return when each token of a transcript was said, by the model's cross-attention.
@@ -194,17 +167,16 @@ class Transcription(Sequences):
 
         if not pieces:
             return ()
-        [samples], _ = self.sources([recording])
+        [samples], _ = self.reader.begun([recording])
         target, device, rate = self.tokenizers.target, self.config.train.device, self.config.model.size("sample_rate")
         inputs = torch.tensor([[self.special.start, *map(target.token_id, pieces)]], device=device)
         with evaluation(model), torch.inference_mode(), record(model.decoder, limit=None) as trace:
-            model(self.encoder_input(samples).to(device), inputs)
+            model(self.reader.tensor(self.reader.joined([samples]), np.arange(1)), inputs)
         layer = alignment_layer(len(model.decoder.blocks))
         weights = trace[f"decoder.{layer}.cross"].weights.values[0].double().mean(0)
         return timings(weights.numpy(force=True), pieces, position_seconds(rate), len(samples) / rate)
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
-        """Score transcripts by their errors, all together and one by one."""
         right = [targets[0] for targets in held_out.references]
         wer, cer = error_rates(answers, right)
         exact = np.array([one.split() == other.split() for one, other in zip(answers, right)], np.float64)
@@ -218,6 +190,5 @@ class Transcription(Sequences):
         )
 
     def numbers(self, scores: TranscriptScores) -> dict[str, float]:
-        """Return the scores for the training log."""
         values = {"wer": scores.wer.rate, "cer": scores.cer.rate, "exact_match": scores.exact_match}
         return values | token_numbers(scores)

@@ -12,7 +12,7 @@ from ...readers.column_roles import SENTENCES
 from ...scoring.translation_scores import Scores, TokenCounts, score, sentence_chrf
 from ..base import EvaluationResult, Units
 from ..examples import HeldOut
-from ..sequences.task import Sequences, token_numbers
+from ..sequences import Sequences, token_numbers
 
 if TYPE_CHECKING:
     from ...scoring.bootstrap import Comparison
@@ -49,7 +49,6 @@ class Translation(Sequences):
         )
 
     def numbers(self, scores: Scores) -> dict[str, float]:
-        """Return the scores for the training log."""
         values = {"bleu": scores.bleu, "chrf": scores.chrf, "exact_match": scores.exact_match}
         return values | token_numbers(scores)
 

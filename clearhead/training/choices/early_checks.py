@@ -4,9 +4,9 @@ from ...config import TASKS, Config, settings
 from ...config.values import spell
 from ...decode.registry import check_name, choose_engine
 from ...errors import ConfigError
-from ...tasks.base import check_best, check_patience
 from ...tasks.detect import with_modality
 from ...tasks.registry import task_named, task_of
+from ...tasks.settling import check_best, check_patience
 from ..compilation import check_compiler
 from .hyperparameters import choose_device
 

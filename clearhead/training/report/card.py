@@ -8,7 +8,7 @@ from typing import Any
 from ...config import Config, Recipe
 from ...readers.in_memory import IN_MEMORY
 from ...scoring import score_labels
-from ...tasks.base import Task
+from ...tasks.base import Task, example_of
 
 _FILES = ("data.valid", "data.test", "data.texts", "train.init_from")
 _UNSCORED = "None yet: training hasn't finished."
@@ -30,7 +30,7 @@ def model_card(config: Recipe, task: type[Task], *, count: int, notes: Sequence[
         "Trained with Clearhead, an implementation of the Transformer from *Attention Is All You Need*. To use it:",
         "",
         "```",
-        task.example("THIS_FOLDER", config),
+        example_of(task, "THIS_FOLDER", config),
         "```",
         "",
         "## Data",

@@ -7,8 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.tasks.answer.passages import NOTHING, Passage, best_spans, ranked
-from clearhead.tasks.answer.windows import ANSWER_TOKENS
+from clearhead.tasks.answer.windows import ANSWER_TOKENS, NOTHING, Passage, best_spans, ranked
 from clearhead.tokenization.offsets import TokensWithOffsets
 
 TEXT = TokensWithOffsets("in New  York now", [4, 5, 6, 7], [0, 3, 8, 13], [2, 6, 12, 16])

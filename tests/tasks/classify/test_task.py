@@ -11,8 +11,7 @@ from clearhead.errors import DataError
 from clearhead.model.transformer import EncoderModel, build
 from clearhead.readers.column_roles import LABELLED
 from clearhead.readers.pairs import Pairs, PairSource, Report
-from clearhead.tasks.classify.examples import UNSEEN, LabelledTexts
-from clearhead.tasks.classify.reading import label_settings
+from clearhead.tasks.classify.examples import UNSEEN, LabelledExamples, label_settings
 from clearhead.tasks.classify.task import Classification
 from clearhead.tokenization.ragged import Ragged
 from clearhead.tokenization.source_and_target import train_tokenizers
@@ -46,7 +45,7 @@ def net(own: Classification) -> EncoderModel:
     return built.double().eval()
 
 
-def examples(own: Classification, data: Pairs | None = None) -> LabelledTexts:
+def examples(own: Classification, data: Pairs | None = None) -> LabelledExamples:
     found = own.encoder(data or pairs())
     return own.examples((found.sources, found.targets))
 
@@ -166,7 +165,7 @@ def test_any_dropout_is_enough_for_two_readings(name: str) -> None:
 
 
 def test_a_label_that_no_text_has_takes_no_part_in_the_balance() -> None:
-    found = LabelledTexts(Ragged([[EOS]] * 3), Ragged([[0], [0], [2]]))
+    found = LabelledExamples(Ragged([[EOS]] * 3), Ragged([[0], [0], [2]]))
     assert found.weights(3).tolist() == pytest.approx([0.5, 1, 1])
 
 

@@ -46,7 +46,8 @@ def task(of: Pairs, **changed: object) -> Summarization:
 
 def trained(summarization: Summarization, examples: Pairs, steps: int) -> torch.nn.Module:
     torch.manual_seed(0)
-    model, (found, _) = build(summarization.config.model), summarization.encode(examples)
+    model, encoded = build(summarization.config.model), summarization.encoder(examples)
+    found = summarization.examples((encoded.sources, encoded.targets))
     update = Update(
         model,
         lambda model, rows: summarization.loss(model, found, rows, smoothing=0.0),
@@ -70,7 +71,9 @@ def test_long_documents_are_cut_to_their_beginning_and_long_summaries_are_left_o
     for row, place in enumerate(found.kept):
         ids = summarization.tokenizers.source.encode(DOCUMENTS[place])
         assert found.sources[row] == [*ids[:7], EOS]
-    assert summarization.sources(DOCUMENTS)[0] == [found.sources[row][:-1] for row in range(3)]  # in use as in training
+    assert summarization.reader.begun(DOCUMENTS)[0] == [
+        found.sources[row][:-1] for row in range(3)
+    ]  # in use as in training
 
 
 def test_a_translation_of_a_long_source_is_left_out_instead() -> None:
@@ -78,7 +81,7 @@ def test_a_translation_of_a_long_source_is_left_out_instead() -> None:
     translation = Translation(summarization.tokenizers, summarization.config)
     found = translation.encoder(pairs())
     assert found.kept == [2] and not found.cut
-    assert [len(ids) for ids in translation.sources(DOCUMENTS)[0]] == [
+    assert [len(ids) for ids in translation.reader.begun(DOCUMENTS)[0]] == [
         len(summarization.tokenizers.source.encode(text)) for text in DOCUMENTS
     ]  # it reads them whole
 

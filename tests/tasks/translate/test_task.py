@@ -9,6 +9,7 @@ import torch
 from clearhead.config import Config, DecodeConfig
 from clearhead.model.transformer import EncoderDecoder, build
 from clearhead.readers.pairs import Pairs, Report
+from clearhead.readers.skipped import Skipped
 from clearhead.tasks.examples import Examples
 from clearhead.tasks.translate.task import Translation
 from clearhead.tokenization.source_and_target import train_tokenizers
@@ -48,6 +49,11 @@ def net() -> EncoderDecoder:
     return built.double()
 
 
+def encode(translation: Translation, data: Pairs) -> tuple[Examples, list[Skipped]]:
+    found = translation.encoder(data)
+    return translation.examples((found.sources, found.targets)), found.skipped
+
+
 def log_probabilities(net: EncoderDecoder, source: list[int], target: list[int]) -> torch.Tensor:
     """(T, V): of what follows each token of the target, without batch, padding and dropout."""
     with torch.no_grad():
@@ -56,7 +62,7 @@ def log_probabilities(net: EncoderDecoder, source: list[int], target: list[int])
 
 def test_sources_end_with_eos_and_targets_stand_between_bos_and_eos() -> None:
     translation = task()
-    examples, skipped = translation.encode(pairs())
+    examples, skipped = encode(translation, pairs())
     assert not skipped and len(examples) == len(ENGLISH)
     for i, (source, target) in enumerate(zip(ENGLISH, FRENCH)):
         assert examples.sources[i] == [*translation.tokenizers.source.encode(source), EOS]
@@ -65,7 +71,7 @@ def test_sources_end_with_eos_and_targets_stand_between_bos_and_eos() -> None:
 
 def test_special_tokens_come_from_nowhere_else() -> None:
     translation = task()
-    examples, _ = translation.encode(pairs(["<s> </s> <pad>"], ["</s> <pad> <s>"]))
+    examples, _ = encode(translation, pairs(["<s> </s> <pad>"], ["</s> <pad> <s>"]))
     assert not {PAD, BOS, EOS} & set(examples.sources[0][:-1])
     assert not {PAD, BOS, EOS} & set(examples.targets[0][1:-1])
 
@@ -73,21 +79,21 @@ def test_special_tokens_come_from_nowhere_else() -> None:
 @pytest.mark.parametrize("longest", [2, 4, 5, 6])
 def test_pairs_too_long_on_either_side_are_reported_with_line_and_reason_and_the_others_are_kept(longest) -> None:
     translation = task(data__max_len=longest)
-    examples, skipped = translation.encode(pairs(first_line=7))
+    examples, skipped = encode(translation, pairs(first_line=7))
     sides = zip(translation.tokenizers.source.encode_batch(ENGLISH), translation.tokenizers.target.encode_batch(FRENCH))
     long = [i for i, (source, target) in enumerate(sides) if max(len(source), len(target)) > longest]
     assert [(it.line, it.reason, it.text) for it in skipped] == [
         (7 + i, f"longer than {longest} tokens (data.max_len)", ENGLISH[i]) for i in long
     ]
-    kept, _ = task().encode(pairs(*zip(*[(ENGLISH[i], FRENCH[i]) for i in range(len(ENGLISH)) if i not in long])))
+    kept, _ = encode(task(), pairs(*zip(*[(ENGLISH[i], FRENCH[i]) for i in range(len(ENGLISH)) if i not in long])))
     assert list(examples.sources) == list(kept.sources) and list(examples.targets) == list(kept.targets)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "relative", "alibi"])
 def test_the_models_length_bounds_what_is_trained_on_whatever_its_positions(positions) -> None:
     translation = task(model__positions=positions, model__max_len=5)
-    assert translation.max_source_len == 4
-    examples, skipped = translation.encode(pairs())
+    assert translation.readable[0] == 4
+    examples, skipped = encode(translation, pairs())
     assert skipped and {it.reason for it in skipped} == {"longer than 4 tokens (model.max_len)"}
     net = build(translation.config.model)
     translation.loss(net, examples, np.arange(len(examples)), smoothing=0.1)  # nothing is left that it refuses
@@ -96,8 +102,8 @@ def test_the_models_length_bounds_what_is_trained_on_whatever_its_positions(posi
 
 def test_a_batch_teaches_every_token_from_those_before_it() -> None:
     translation = task()
-    examples, _ = translation.encode(pairs())
-    batch = translation.batch(examples, np.arange(len(examples)))
+    examples, _ = encode(translation, pairs())
+    batch = translation.forcing.batch(examples, np.arange(len(examples)))
     assert batch.inputs.shape == batch.outputs.shape
     for i, (source, inputs, outputs) in enumerate(zip(batch.source, batch.inputs, batch.outputs)):
         target = examples.targets[i]
@@ -110,14 +116,14 @@ def test_a_batch_teaches_every_token_from_those_before_it() -> None:
 
 def test_sources_of_one_length_need_no_mask() -> None:
     translation = task()
-    examples, _ = translation.encode(pairs(["I am hungry.", "You are late."], FRENCH[:2]))
-    assert translation.batch(examples, np.arange(2)).ragged is False
+    examples, _ = encode(translation, pairs(["I am hungry.", "You are late."], FRENCH[:2]))
+    assert translation.forcing.batch(examples, np.arange(2)).ragged is False
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_the_mean_over_real_target_tokens_whatever_the_batches(net, smoothing) -> None:
     translation = task()
-    examples, _ = translation.encode(pairs())
+    examples, _ = encode(translation, pairs())
     total = 0.0
     for i in range(len(examples)):
         target = examples.targets[i]
@@ -135,7 +141,7 @@ def test_the_loss_is_the_mean_over_real_target_tokens_whatever_the_batches(net, 
 
 def test_gradients_do_not_depend_on_the_batches_either(net) -> None:
     translation = task()
-    examples, _ = translation.encode(pairs())
+    examples, _ = encode(translation, pairs())
     found = []
     for plan in ([[0, 1, 2, 3, 4, 5]], [[4], [1, 0, 3], [5, 2]]):
         net.eval().zero_grad()
@@ -147,7 +153,7 @@ def test_gradients_do_not_depend_on_the_batches_either(net) -> None:
 
 def test_micro_batches_with_padding_of_their_own_make_the_update_of_one_large_batch() -> None:
     translation = task(model__dropout=0.0, train__optimizer="adam")
-    examples, _ = translation.encode(pairs())
+    examples, _ = encode(translation, pairs())
     parts, found = [np.array(rows) for rows in ([4], [1, 0, 3], [5, 2])], []
     for micro_batches in (parts, [np.concatenate(parts)]):
         torch.manual_seed(0)
@@ -165,14 +171,14 @@ def test_micro_batches_with_padding_of_their_own_make_the_update_of_one_large_ba
 
 def test_counts_accuracy_and_perplexity_are_those_computed_by_hand(net) -> None:
     translation = task(data__batch_tokens=300)
-    examples, _ = translation.encode(pairs())
+    examples, _ = encode(translation, pairs())
     tokens, correct, total = 0, 0, 0.0
     for i in range(len(examples)):
         target = examples.targets[i]
         log_p = log_probabilities(net, examples.sources[i], target[:-1])
         for row, token in zip(log_p, target[1:]):
             tokens, correct, total = tokens + 1, correct + (int(row.argmax()) == token), total - float(row[token])
-    counts = translation.count(net.train(), examples)
+    counts = translation.forcing.count(net.train(), examples)
     assert (counts.tokens, counts.correct) == (tokens, correct)
     assert math.isclose(counts.negative_log_likelihood, total, rel_tol=1e-12)
     assert math.isclose(counts.perplexity, math.exp(total / tokens), rel_tol=1e-12)
@@ -181,7 +187,7 @@ def test_counts_accuracy_and_perplexity_are_those_computed_by_hand(net) -> None:
 
 
 def test_target_tokens_are_what_an_epoch_predicts_and_no_batch_is_too_large() -> None:
-    examples, _ = task().encode(pairs())
+    examples, _ = encode(task(), pairs())
     assert examples.tokens == sum(len(target) - 1 for target in examples.targets)
     for rows in examples.batches(20, seed=3).epoch(1):
         widths = max(len(examples.sources[row]) for row in rows), max(len(examples.targets[row]) - 1 for row in rows)
@@ -198,7 +204,7 @@ def test_the_text_of_every_held_out_pair_is_scored_and_the_loss_passes_over_thos
     judged = translation.evaluate(net, held_out, GREEDY)
     scores, translations = judged.scores, judged.answers
     assert scores.sentences == len(translations) == len(ENGLISH)
-    assert scores.token_accuracy == translation.count(net, held_out.examples).accuracy
+    assert scores.token_accuracy == translation.forcing.count(net, held_out.examples).accuracy
 
 
 def test_an_evaluation_translates_what_translate_does(net) -> None:
@@ -227,6 +233,6 @@ def test_translations_come_in_the_order_of_their_texts(net) -> None:
 
 
 def test_no_pairs_are_no_examples() -> None:
-    examples, skipped = task().encode(pairs([], []))
+    examples, skipped = encode(task(), pairs([], []))
     assert isinstance(examples, Examples) and len(examples) == examples.tokens == 0 and not skipped
     assert examples.batches(10).epoch(0) == []

@@ -11,7 +11,7 @@ from ...parser import Options, Parser, UsageError, Verb
 from ...text_to_text import expect_one_input
 
 if TYPE_CHECKING:
-    from ....tasks.answer.passages import Passage
+    from ....tasks.answer.windows import Passage
 
 _SEARCH = ("decode.n_best", "decode.beam", "decode.batch_tokens")
 

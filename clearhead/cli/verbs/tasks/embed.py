@@ -79,9 +79,9 @@ def _embedded(
 def _warn(app: "App", group: list[Place]) -> None:
     """Warn about unknown words and texts that are too long."""
     from ....apps.answers import Reading
-    from ....tasks.embed.sources import text_ids
+    from ....tasks.embed.sources import reader_of
 
-    _, cut = text_ids(app.task, [line.text for _, line in group])
+    _, cut = reader_of(app.task).encode([line.text for _, line in group])
     for (place, line), n_cut in zip(group, cut):
         warn(place, line, Reading(tuple(app.tokenizers.source.unknown_words(line.text)), cut=n_cut))
 

@@ -14,7 +14,7 @@ from ...text_to_text import expect_one_input, numbered_lines, numbered_texts
 
 if TYPE_CHECKING:
     from ....apps.filler import Filler
-    from ....tasks.fill.fillings import Filled
+    from ....tasks.fill.task import Filled
 
 
 def _add_options(parser: Parser) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import ModelError
-from clearhead.tasks.transfer import on_device, tokens_on_device
+from clearhead.tasks.source_reader import on_device, tokens_on_device
 
 
 def test_a_cpu_shares_the_numbers() -> None:

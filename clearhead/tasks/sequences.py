@@ -1,0 +1,238 @@
+"""The base class of text-to-text tasks, which train an encoder-decoder on pairs."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+
+from ..config import DecodeConfig
+from ..data.encoding import PairEncoder
+from ..decode.model_handle import ModelHandle, as_handle, as_module
+from ..decode.registry import IN_MEMORY, open_engine
+from ..decode.session import Session
+from ..errors import DataError
+from ..readers.lines import one_line, shown
+from ..readers.media.media_in_memory import source_name
+from ..readers.pairs import Pairs, references
+from ..scoring.translation_scores import TokenCounts
+from ..tokenization.ragged import IntArray, Ragged
+from ..tokenization.subword_dropout import SubwordDropout
+from .base import EvaluationResult, Task, check_filled
+from .examples import Examples, HeldOut
+from .source_reader import SourceReader, TextReader, longest_text
+from .teacher_forcing import TeacherForcing
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from ..inspection.views.explanation import Explanation
+    from ..model.transformer import EncoderDecoder
+
+
+class Sequences(Task):
+    """Base class of text-to-text tasks. A subclass adds the scores.
+
+    Training skips pairs that are too long on either side. With `cuts`, the name of the targets, long sources are
+    truncated instead, and only pairs with a long target are skipped.
+    """
+
+    subword_dropout = True
+    cuts: ClassVar[str] = ""
+
+    @property
+    def readable(self) -> tuple[int, str]:
+        """Maximum number of source tokens that the model can read, without BOS and EOS, and where it comes from.
+
+        Position tables end there. Other position schemes have no limit, but memory would run out.
+        """
+        return self.config.model.max_len - 1 - self.config.model.begins, "model.max_len"
+
+    @property
+    def longest(self) -> tuple[int, str]:
+        return longest_text(self.config)
+
+    @cached_property
+    def reader(self) -> SourceReader:
+        """Reads sources. Those that are longer than `readable` are truncated."""
+        return TextReader(self.tokenizers.source, self.readable[0], self.config.model.begins, self.config)
+
+    @cached_property
+    def forcing(self) -> TeacherForcing:
+        """Computes the loss."""
+        return TeacherForcing(self.reader, self.config)
+
+    @property
+    def encoder(self) -> PairEncoder:
+        return PairEncoder(self.tokenizers, *self.longest, cuts=self.cuts, begins=self.config.model.begins)
+
+    @property
+    def scorer(self) -> PairEncoder:
+        """The encoder of pairs for a trained model, limited to the length that it can read."""
+        return replace(self.encoder, longest=self.readable[0], limit=self.readable[1])
+
+    def examples(self, sides: tuple[Ragged, Ragged]) -> Examples:
+        return Examples(*sides)
+
+    def each_epoch(self, examples: Examples) -> Callable[[int], Examples] | None:
+        """Return a function that tokenizes the examples differently in each epoch, if data.subword_dropout is set.
+
+        The tokens depend only on (seed, epoch).
+        """
+        p, seed, longest = self.config.data.subword_dropout, self.config.train.seed, self.longest[0]
+        if not p:
+            return None
+        source, target = (SubwordDropout(it, p) for it in (self.tokenizers.source, self.tokenizers.target))
+
+        def resegmented(epoch: int) -> Examples:
+            sources = source(examples.sources, longest, seed=f"source {seed} {epoch}")
+            return Examples(sources, target(examples.targets, longest, seed=f"target {seed} {epoch}"))
+
+        return resegmented
+
+    def hold_out(self, data: Pairs) -> HeldOut:
+        """Prepare pairs for scoring. All sources are answered; the loss leaves out pairs that are too long."""
+        found = self.encoder(data)
+        _, cut = self.reader.begun(list({it.text for it in (*found.skipped, *found.cut)}))  # no others are truncated
+        examples = Examples(found.sources, found.targets)
+        return HeldOut(examples, found.skipped, sum(map(bool, cut)), *references(data))
+
+    def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
+        return self.forcing.loss(model, examples, rows, smoothing=smoothing)
+
+    # --- answers
+
+    def session(self, model: "ModelHandle | nn.Module", decode: DecodeConfig) -> Session:
+        """Return a decoding session that runs the model in the engine `decode.engine`.
+
+        Raises:
+            ConfigError: the engine can't run the model, or doesn't support one of the settings.
+            DataError: a token to suppress isn't in the vocabulary.
+        """
+        suppress = self.tokenizers.target.suppressed(decode)
+        engine = open_engine(as_handle(model, self.config.model), decode)
+        longest, special = self.config.model.max_len, self.special
+        return self.new_session(engine, decode, special, max_len=longest, suppress=suppress, detokenize=self.text)
+
+    @property
+    def new_session(self) -> Callable[..., Session]:
+        """The kind of session that decodes sources of this task."""
+        return Session
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text of an answer's tokens."""
+        return one_line(self.tokenizers.target.decode(ids))
+
+    def prefix(self, text: str) -> list[int]:
+        """Return the tokens that every answer must start with.
+
+        Raises:
+            DataError: some of the words aren't in the vocabulary.
+        """
+        if unknown := self.tokenizers.target.unknown_words(text):
+            raise DataError(
+                f"the prefix has words that the model can't write: {', '.join(map(shown, unknown))}",
+                expected="words from the training data",
+                name="prefix",
+                value=text,
+            )
+        return self.tokenizers.target.encode(text) if text.strip() else []
+
+    def answers(self, model: "ModelHandle | nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
+        """Return the best answer to each text. Texts that are too long are truncated."""
+        return _answers(self, model, self.reader.begun(texts)[0], decode)
+
+    def explain(
+        self, model: "EncoderDecoder", text: str, decode: DecodeConfig, prefix: Sequence[int] = ()
+    ) -> "Explanation":
+        """Answer one text or recording and record every step. The answer starts with the tokens of `prefix`.
+
+        Raises:
+            DataError: the source is blank, longer than the model can read, or a file that can't be read.
+        """
+        import torch
+
+        from ..inspection.explaining import explain
+        from ..inspection.record.forward_pass import Pass
+        from ..inspection.views.contrast import Words
+        from ..inspection.views.search_tree import SearchTree
+
+        ids, target, device = self._readable(text), self.tokenizers.target, self.config.train.device
+        session = self.session(model, replace(decode, engine=IN_MEMORY))  # recording watches torch modules
+        tree = SearchTree.of(session, target.pieces)
+        with tree.watching(model):
+            [hypotheses] = session.answers([ids], tree.observe, prefix)
+
+        def again() -> tuple[str, float]:
+            [[first, *_]] = session.answers([ids], prefix=prefix)
+            return self.text(first.ids), first.score
+
+        best, longest = hypotheses[0], session.request(ids, prefix).max_len
+        said = [*best.ids, *best.last(self.special.eos)]
+        inputs = torch.tensor([[self.special.start, *best.ids][: len(said)]], device=device)
+        read = self.reader.tensor(self.reader.joined([self.reader.ended(ids)]), np.arange(1))
+        answer = self.text(best.ids)
+        forward = Pass(model=model, inputs=(read, inputs), pieces=self.tokenizers.pieces, targets=said,
+                       said=target.pieces(said), hidden=self.special.unk, answer=again)  # fmt: skip
+        return explain(
+            forward,
+            self.tokenizers,
+            replace(self.config, decode=decode),
+            text,
+            answer,
+            {"score": best.score, "log_probability": best.log_probability},
+            choice=Words.of_text(answer, best.ids, said, target),
+            search=None if session.diverse else tree.finish(hypotheses, self.text),
+            prefix=prefix,
+            forced=[n for n in range(len(said)) if n < len(prefix) or n == longest],
+        )
+
+    def _readable(self, source: Any) -> Sequence[int]:
+        """Return an encoded source. Raise a DataError if it's blank, or longer than the model can read."""
+        check_filled(source)
+        [ids], [cut] = self.reader.begun([source])
+        if not cut:
+            return ids
+        of_text = "text" in self.modalities
+        what, unit = ("the text", "tokens") if of_text else (source_name(source), "positions of 40 ms")
+        length = int(self.reader.positions(np.array([len(ids)]))[0]) + cut
+        raise DataError(
+            f"{what} has {length:,} {unit}, more than the model can read",
+            expected=f"at most {self.readable[0]:,} {unit}",
+            name="text",
+            value=length,
+        )
+
+    def check_search(self, model: "nn.Module") -> None:
+        """Raise an error if the decoding settings don't fit the model and its vocabulary."""
+        self.session(model, replace(self.config.decode, engine=IN_MEMORY))
+
+    # --- scores
+
+    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOut, decode: DecodeConfig) -> EvaluationResult:
+        """Answer each distinct source and score the answers. There is no loss if all pairs are too long for it."""
+        examples, encoded = held_out.examples, held_out.encoded
+        counts = self.forcing.count(cast("EncoderDecoder", as_module(model)), examples) if len(examples) else None
+        encoded = self.reader.begun(held_out.sources)[0] if encoded is None else encoded
+        return self.judge(held_out, _answers(self, model, encoded, decode), counts)
+
+    @abstractmethod
+    def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
+        """Score answers. `counts` adds token accuracy and perplexity, if given."""
+
+
+def _answers(task: Sequences, model: Any, encoded: Sequence[Any], decode: DecodeConfig) -> list[str]:
+    session = task.session(model, decode)
+    session.scored = False
+    best = [found[0].ids for found in session.answers(encoded)]
+    return [one_line(text) for text in task.tokenizers.target.decode_batch(best)]
+
+
+def token_numbers(scores: Any) -> dict[str, float]:
+    """Return the loss and the token accuracy for the training log, if `scores` has them."""
+    if scores.perplexity is None or scores.token_accuracy is None:
+        return {}
+    return {"loss": math.log(scores.perplexity), "token_accuracy": scores.token_accuracy}
