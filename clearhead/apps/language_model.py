@@ -66,7 +66,7 @@ class LanguageModel(App):
     def pieces(
         self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
     ) -> TextStream:
-        """TextStream the continuation of a text piece by piece. After that, `.continuation` is the full record."""
+        """Stream the continuation of a text piece by piece. After that, `.continuation` is the full record."""
         one = ONE | decode
         if not self.decode_config(**one).sample and "beam" not in decode:
             one["beam"] = 1  # beam search could revise pieces that were already yielded

@@ -62,7 +62,7 @@ class Translator(App):
         yield from writer.stream(writer.read(texts))
 
     def pieces(self, text: str, *, prefix: str = "", **decode: Any) -> TextStream:
-        """TextStream the translation of a text piece by piece as it's generated.
+        """Stream the translation of a text piece by piece as it's generated.
 
         By default, each token is the most likely one. With `sample=True`, tokens are sampled.
         """

@@ -1,7 +1,6 @@
 """The engine `torch` with weights of fewer bits, which are laid out once for the processor.
 
-It runs the modules of `clearhead.model`. Only the products of their `Linear` layers are replaced, in a copy that shares
-all weights:
+It runs the modules of `clearhead.model`. Only their `Linear` layers are replaced, in a copy that shares all weights:
 
     bf16    weights and products in bfloat16, by oneDNN
     int8    one scale for each output of a layer, and one for each row of its input: q_w = round(w / s_w), with s_w the
@@ -11,9 +10,8 @@ A row's scale depends on that row alone, so other rows of the batch never change
 layers stays in float32: norms, softmax, residual connections, caches and embeddings.
 """
 
-import copy
 from collections.abc import Container
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,13 +20,10 @@ from ...config import ModelConfig
 from ...errors import ConfigError
 from ...model.fronts.tokens import Projection
 from ...model.linear import Linear
-from ...model.transformer import Decoder, EncoderDecoder
 from ..engine import cpu_obstacle
-from ..model_handle import ModelHandle
 from .text_engine import TextEngine
-from .torch_engine import TorchEngine
+from .torch_engine import FLOAT32, Autocast, TorchEngine, sharing_weights
 
-PRECISIONS = ("fp32", "bf16", "int8")
 _SMALLEST = 16  # outputs of a layer; fewer aren't worth it
 _ROWS = 32  # the layouts suit so many rows best, and are right for any number
 _TINY = 1e-30  # stands for the largest number of a row of zeros; its inverse is finite
@@ -84,6 +79,21 @@ class Int8Product:
 PRODUCTS: dict[str, type[Bf16Product | Int8Product]] = {"bf16": Bf16Product, "int8": Int8Product}
 
 
+class PackedLinear(Linear):
+    """Stands for a linear layer, whose weights it shares, and computes with packed ones."""
+
+    def __init__(self, layer: Linear, precision: str) -> None:
+        nn.Module.__init__(self)
+        self.in_features, self.out_features, self.blocks = layer.in_features, layer.out_features, layer.blocks
+        self.weight, self.bias = layer.weight, layer.bias
+        scale = layer.scale if isinstance(layer, Projection) else 1.0
+        bias = None if layer.bias is None else layer.bias.detach().float()
+        self.product = PRODUCTS[precision](layer.weight.detach().float() * scale, bias)
+
+    def forward(self, x: Tensor) -> Tensor:  # (..., D) -> (..., F)
+        return self.product(x)
+
+
 @torch.inference_mode()
 def packed(model: nn.Module, precision: str) -> nn.Module:
     """Return a copy of the model with packed layers. It shares all parameters with the model.
@@ -91,14 +101,13 @@ def packed(model: nn.Module, precision: str) -> nn.Module:
     Raises:
         ConfigError: this build of torch, or this processor, doesn't compute in the precision.
     """
-    shared = {id(it): it for it in (*model.parameters(), *model.buffers())}
-    found = copy.deepcopy(model, shared)
+    found = sharing_weights(model)
     if precision == "fp32":
         return found
     try:
-        for layer in found.modules():
+        for name, layer in list(found.named_modules()):
             if isinstance(layer, Linear) and layer.out_features >= _SMALLEST:
-                setattr(layer, "forward", _product(layer, precision))  # noqa: B010 - of this layer, not of its class
+                found.set_submodule(name, PackedLinear(layer, precision))
     except (RuntimeError, AttributeError) as error:
         raise ConfigError(
             f"decode.engine='packed' can't compute in decode.precision={precision!r} on this machine: {error}",
@@ -109,38 +118,25 @@ def packed(model: nn.Module, precision: str) -> nn.Module:
     return found
 
 
-def _product(layer: Linear, precision: str) -> Bf16Product | Int8Product:
-    scale = layer.scale if isinstance(layer, Projection) else 1.0
-    bias = None if layer.bias is None else layer.bias.detach().float()
-    return PRODUCTS[precision](layer.weight.detach().float() * scale, bias)
-
-
 class _Packed:
-    """What both engines of packed weights can run."""
+    """What both engines of packed weights can run, and how they open it."""
 
-    precisions: ClassVar[tuple[str, ...]] = PRECISIONS
+    precisions: ClassVar[tuple[str, ...]] = ("fp32", "bf16", "int8")
 
     @classmethod
     def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
         """Return why this engine can't run, or ""."""
         return cpu_obstacle(device)
 
+    @staticmethod
+    def in_precision(model: nn.Module, precision: str) -> tuple[Any, Autocast]:
+        """Return a copy with packed weights."""
+        return packed(model, precision), FLOAT32
+
 
 class PackedEngine(_Packed, TorchEngine):
     """The step engine of encoder-decoder models with packed weights."""
 
-    @classmethod
-    def open(cls, model: ModelHandle, precision: str = "fp32") -> Self:
-        """Return an engine that computes in this precision. The packed weights are a copy."""
-        module = cast(EncoderDecoder, packed(model.module(), precision))
-        return cls(module, pad=module.encoder.embedding.pad)
-
 
 class PackedTextEngine(_Packed, TextEngine):
     """The step engine of decoder-only models with packed weights."""
-
-    @classmethod
-    def open(cls, model: ModelHandle, precision: str = "fp32") -> Self:
-        """Return an engine that computes in this precision. The packed weights are a copy."""
-        module: Any = packed(model.module(), precision)
-        return cls(cast(Decoder, module), pad=model.config.pad_id, max_len=model.config.max_len)

@@ -12,7 +12,7 @@ Axes: B texts, W beams per text, R = B * W rows, T tokens read at once, S tokens
 
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar, Self, cast
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -23,8 +23,7 @@ from ...model.cache import side_by_side
 from ...model.transformer import Decoder, evaluation
 from ..model_handle import ModelHandle
 from ..rules import FloatArray, IntArray
-from .bfloat16 import PRECISIONS, in_precision
-from .torch_engine import chosen_rows, top_successors
+from .torch_engine import FLOAT32, Autocast, chosen_rows, in_precision, top_successors
 
 CHUNK = 512  # tokens of a prompt to read at once
 
@@ -35,10 +34,11 @@ class TextEngine:
     Short texts are padded with `pad` on the left, and the padding is masked.
     """
 
-    precisions: ClassVar[tuple[str, ...]] = PRECISIONS
+    precisions: ClassVar[tuple[str, ...]] = ("fp32", "bf16")
+    in_precision = staticmethod(in_precision)
 
-    def __init__(self, model: Decoder, *, pad: int, max_len: int) -> None:
-        self.model, self.pad, self.max_len = model, pad, max_len
+    def __init__(self, model: Decoder, *, pad: int, max_len: int, autocast: Autocast = FLOAT32) -> None:
+        self.model, self.pad, self.max_len, self.autocast = model, pad, max_len, autocast
         self.ring = model.positions.endless
 
     @classmethod
@@ -49,8 +49,8 @@ class TextEngine:
     @classmethod
     def open(cls, model: ModelHandle, precision: str = "fp32") -> Self:
         """Return an engine that computes in this precision."""
-        module = in_precision(cast(Decoder, model.module()), precision)
-        return cls(module, pad=model.config.pad_id, max_len=model.config.max_len)
+        module, autocast = cls.in_precision(model.module(), precision)
+        return cls(module, pad=model.config.pad_id, max_len=model.config.max_len, autocast=autocast)
 
     @property
     def overflow(self) -> str:
@@ -134,7 +134,8 @@ class TextDecoding:
 
     def _begin(self) -> None:
         """Create an empty cache. The padding of each row stays fixed until the next call."""
-        self.cache = self.engine.model.new_cache(len(self.text), self.capacity, ring=self.engine.ring)
+        with self.engine.autocast:
+            self.cache = self.engine.model.new_cache(len(self.text), self.capacity, ring=self.engine.ring)
         self.ragged = bool((self.lengths < self.text.size(1)).any())
 
     @torch.inference_mode()
@@ -150,5 +151,6 @@ class TextDecoding:
             back = torch.arange(chunk.size(1) - 1, -1, -1, device=tokens.device)  # distance to the chunk's last token
             positions = (lengths - 1 - back).clamp(min=0)  # padding can have any position
             mask = (self.cache.ages(chunk.size(1)) < lengths)[:, None, None, :] if self.ragged else None
-            logits = self.engine.model(chunk, mask=mask, positions=positions, cache=self.cache, newest=True)[:, -1]
-        return logits
+            with self.engine.autocast:
+                logits = self.engine.model(chunk, mask=mask, positions=positions, cache=self.cache, newest=True)
+        return logits[:, -1]

@@ -1,28 +1,52 @@
 """Step engine for the encoder-decoder of `clearhead.model`, on any device."""
 
+import copy
 from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
-from typing import ClassVar, Self, cast
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...config import ModelConfig
 from ...model.cache import Cache, side_by_side
 from ...model.transformer import Decoder, EncoderDecoder, evaluation
 from ..model_handle import ModelHandle
 from ..rules import FloatArray, IntArray
-from .bfloat16 import PRECISIONS, in_precision
+
+Autocast: TypeAlias = AbstractContextManager[object]  # the model is called inside it
+FLOAT32: Autocast = nullcontext()
+
+
+def in_precision(model: nn.Module, precision: str) -> tuple[Any, Autocast]:
+    """Return the model itself in fp32, or a copy in bf16, where matrices are multiplied as in training.
+
+    The copy converts the weights of linear layers once, so each step reads half the memory. It shares all other
+    weights. Keys and values are cached in bfloat16; norms, softmax and residual connections stay in float32.
+    """
+    if precision == "fp32":
+        return model, FLOAT32
+    found = sharing_weights(model)
+    for layer in [it for it in found.modules() if isinstance(it, nn.Linear)]:
+        for name, weight in list(layer.named_parameters(recurse=False)):
+            setattr(layer, name, nn.Parameter(weight.detach().bfloat16(), requires_grad=False))
+    return found, torch.autocast(next(model.parameters()).device.type, torch.bfloat16)
+
+
+def sharing_weights(model: nn.Module) -> nn.Module:
+    """Return a copy of a model that shares all its weights."""
+    return copy.deepcopy(model, {id(it): it for it in (*model.parameters(), *model.buffers())})
 
 
 class TorchEngine:
     """A step engine for encoder-decoder models. Short sources are padded with `pad`, which is masked."""
 
-    precisions: ClassVar[tuple[str, ...]] = PRECISIONS
+    precisions: ClassVar[tuple[str, ...]] = ("fp32", "bf16")
+    in_precision = staticmethod(in_precision)
 
-    def __init__(self, model: EncoderDecoder, *, pad: int) -> None:
-        self.model, self.pad = model, pad
+    def __init__(self, model: EncoderDecoder, *, pad: int, autocast: Autocast = FLOAT32) -> None:
+        self.model, self.pad, self.autocast = model, pad, autocast
 
     @classmethod
     def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
@@ -32,8 +56,8 @@ class TorchEngine:
     @classmethod
     def open(cls, model: ModelHandle, precision: str = "fp32") -> Self:
         """Return an engine that computes in this precision."""
-        module = in_precision(cast(EncoderDecoder, model.module()), precision)
-        return cls(module, pad=module.encoder.embedding.pad)
+        module, autocast = cls.in_precision(model.module(), precision)
+        return cls(module, pad=module.encoder.embedding.pad, autocast=autocast)
 
     @contextmanager
     def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> Iterator["TorchDecoding"]:
@@ -45,11 +69,12 @@ class TorchEngine:
     def _encode(self, sources: Tensor, steps: int) -> "TorchDecoding":  # (B, S)
         tokens = sources.to(next(self.model.parameters()).device)
         mask = self.model.encoder.embedding.mask(tokens)
-        memory = self.model.encode(tokens, mask=mask)
+        with self.autocast:
+            memory = self.model.encode(tokens, mask=mask)
+            cache = self.model.decoder.new_cache(len(tokens), steps, memory, tokens)
         if mask is None:
             mask = torch.ones(len(memory), 1, 1, memory.size(1), dtype=torch.bool, device=memory.device)
-        cache = self.model.decoder.new_cache(len(tokens), steps, memory, tokens)
-        return TorchDecoding(self.model.decoder, mask, cache)
+        return TorchDecoding(self.model.decoder, mask, cache, self.autocast)
 
 
 class TorchDecoding:
@@ -60,8 +85,9 @@ class TorchDecoding:
 
     lengths: Tensor | None = None
 
-    def __init__(self, decoder: Decoder, memory_mask: Tensor, cache: Cache) -> None:
+    def __init__(self, decoder: Decoder, memory_mask: Tensor, cache: Cache, autocast: Autocast = FLOAT32) -> None:
         self.decoder, self.memory_mask, self.cache, self.width = decoder, memory_mask, cache, 1
+        self.autocast = autocast
         self.padded = not bool(memory_mask.all())
 
     @torch.inference_mode()
@@ -77,7 +103,8 @@ class TorchDecoding:
             mask = (self.cache.ages(1) <= positions)[:, None, None, :]
             self.lengths = self.lengths + 1
         memory_mask = self.memory_mask if self.padded else None
-        logits = self.decoder(rows, mask=mask, memory_mask=memory_mask, positions=positions, cache=self.cache)
+        with self.autocast:
+            logits = self.decoder(rows, mask=mask, memory_mask=memory_mask, positions=positions, cache=self.cache)
         return top_successors(logits[:, -1], tokens.shape[1], k, also)
 
     @torch.inference_mode()

@@ -7,7 +7,7 @@ from torch import nn
 
 from clearhead.config import DecodeConfig, SpecialTokens
 from clearhead.decode.engines import packed_engine
-from clearhead.decode.engines.packed_engine import PRODUCTS, Int8Product, packed
+from clearhead.decode.engines.packed_engine import PRODUCTS, Int8Product, PackedLinear, packed
 from clearhead.decode.model_handle import as_handle
 from clearhead.decode.registry import choose_engine, open_engine
 from clearhead.decode.session import Session
@@ -90,8 +90,8 @@ def test_only_the_products_change_and_the_weights_are_shared(precision) -> None:
     net, _ = model()
     small = packed(net, precision)
     layers = [it for it in small.modules() if isinstance(it, Linear)]
-    assert all(isinstance(it.forward, PRODUCTS[precision]) for it in layers)
-    assert all("forward" not in vars(it) for it in net.modules())
+    assert all(isinstance(it, PackedLinear) and isinstance(it.product, PRODUCTS[precision]) for it in layers)
+    assert not any(isinstance(it, PackedLinear) or "forward" in vars(it) for it in net.modules())
     assert all(one is other for one, other in zip(net.parameters(), small.parameters(), strict=True))
 
 
