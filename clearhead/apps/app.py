@@ -189,11 +189,11 @@ class App:
             watch: called before each measurement with the component's name, the number done and the total.
             decode: search settings that override the model's.
         """
-        from .checks.part_ablation import Request, ablate
+        from .checks.part_ablation import AblationOptions, ablate
 
-        request = Request(parts, limit, score, keep)
+        options = AblationOptions(parts, limit, score, keep)
         with reading_data(self.task, self.config, data) as read:
-            return ablate(self.loaded, read, request, self.decode_config(**(ONE | decode)), watch)
+            return ablate(self.loaded, read, options, self.decode_config(**(ONE | decode)), watch)
 
     def decode_config(self, **changes: Any) -> DecodeConfig:
         """Return the model's search settings with some changes.

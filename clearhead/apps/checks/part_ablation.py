@@ -15,7 +15,7 @@ from ...data.media_forms import MediaForm
 from ...decode.registry import IN_MEMORY
 from ...errors import ConfigError, nearest
 from ...inspection.ablation.ablation_report import Ablation, Measure, Study
-from ...inspection.ablation.study import KeptOutcomes, Outcome, Row, Watch, fingerprint, has_hooks, study
+from ...inspection.ablation.study import KeptOutcomes, Outcome, PartEffect, Watch, fingerprint, has_hooks, study
 from ...inspection.record.switches import KINDS, Switch, switches
 from ...loading.loaded import LoadedModel
 from ...scoring.bootstrap import Compared, compare_means
@@ -28,7 +28,7 @@ _HOOKED = "the model has hooks, so its weights alone don't determine its results
 
 
 @dataclass(frozen=True)
-class Request:
+class AblationOptions:
     """Options of an ablation.
 
     Args:
@@ -73,14 +73,14 @@ def _expect_one_of(name: str, value: str, known: Sequence[str], of: str = "") ->
         )
 
 
-def ablate(loaded: LoadedModel, data: Any, request: Request, search: DecodeConfig, watch: Watch) -> Ablation:
+def ablate(loaded: LoadedModel, data: Any, options: AblationOptions, search: DecodeConfig, watch: Watch) -> Ablation:
     """Score the whole model, then without each of its components. See `App.ablate`."""
     task, model = loaded.task, loaded.model
-    request.check(task.verb, task.compared_by)
-    chosen, sampled = request.of(model), ""
+    options.check(task.verb, task.compared_by)
+    chosen, sampled = options.of(model), ""
     search = replace(search, engine=IN_MEMORY)  # the only engine whose components can be disabled
-    if request.limit is not None:
-        data, sampled = task.form.sample(data, request.limit, loaded.config.train.seed, "limit")
+    if options.limit is not None:
+        data, sampled = task.form.sample(data, options.limit, loaded.config.train.seed, "limit")
     held_out = task.hold_out(data)
 
     def measure() -> Outcome:
@@ -89,9 +89,9 @@ def ablate(loaded: LoadedModel, data: Any, request: Request, search: DecodeConfi
 
     hooked = has_hooks(model)
     key = _key(loaded, _identity(task, data), search)
-    kept = KeptOutcomes(loaded.path / FOLDER if request.keep and not hooked else None, key)
+    kept = KeptOutcomes(loaded.path / FOLDER if options.keep and not hooked else None, key)
     outcomes, n_kept = study(model, [it.name for it in chosen], measure, kept, watch)
-    score = request.score or task.main_score()
+    score = options.score or task.main_score()
     whole, *others = _compare(task, held_out, outcomes, score)
     label = LABELS[score]
     return Ablation(
@@ -108,7 +108,7 @@ def ablate(loaded: LoadedModel, data: Any, request: Request, search: DecodeConfi
             weights=loaded.weights_digest,
             folder=kept.folder,
             kept=n_kept,
-            problem=_HOOKED if request.keep and hooked else kept.problem,
+            problem=_HOOKED if options.keep and hooked else kept.problem,
         ),
     )
 
@@ -151,13 +151,13 @@ def _compare(task: Task, held_out: Scorable, outcomes: Mapping[str, Outcome], sc
     return by_score[score] if score in by_score else compare_means([(name, it[score]) for name, it in singly.items()])
 
 
-def _row(switch: Switch, whole: Compared, found: Compared, outcomes: Mapping[str, Outcome]) -> Row:
+def _row(switch: Switch, whole: Compared, found: Compared, outcomes: Mapping[str, Outcome]) -> PartEffect:
     """Compare the model without one component to the whole model."""
     assert found.difference is not None and found.p_value is not None  # all but the first have them
     first, own = next(iter(outcomes.values())).answers, outcomes[switch.name].answers
     low, high = found.difference
     texts = max(map(len, outcomes[switch.name].values.values()))
-    return Row(
+    return PartEffect(
         name=switch.name,
         place=switch.place,
         layer=switch.layer,

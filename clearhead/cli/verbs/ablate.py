@@ -43,12 +43,12 @@ def _add_options(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    from ...apps.checks.part_ablation import Request
+    from ...apps.checks.part_ablation import AblationOptions
 
     app, decode = open_model(options, one_answer=True)
     if not options.data:
         raise UsageError("no data is given", expected=FILES, fix=f"name a file: clearhead ablate {options.folder} FILE")
-    Request(options.parts, options.limit, options.score, keep=True).check(app.task.verb, app.task.compared_by)
+    AblationOptions(options.parts, options.limit, options.score, keep=True).check(app.task.verb, app.task.compared_by)
     data = read_as_trained([app], options.data, options)
     say(str(data.report))
     with ProgressLine() as progress:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...pictures.canvas import drawing, separate_cells
-from .study import Row
+from .study import PartEffect
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ _TITLES = {"self": "self-attention", "cross": "cross-attention", "feed_forward":
 _BARS = {False: "heads", True: "whole sub-layers"}
 
 
-def draw_changes(rows: Sequence[Row], path: Path, *, title: str, name: str, lower: bool) -> None:
+def draw_changes(rows: Sequence[PartEffect], path: Path, *, title: str, name: str, lower: bool) -> None:
     """Draw the change of a score without each part: red if it gets worse, blue if it gets better.
 
     Heads and whole sub-layers have separate colour scales, since sub-layers matter far more than single heads. Numbers
@@ -65,11 +65,11 @@ def _draw_bar(figure: "Figure", panels: Any, image: "AxesImage", label: str) -> 
     bar.outline.set_visible(False)
 
 
-def _stack(row: Row) -> str:
+def _stack(row: PartEffect) -> str:
     return row.place.split(".")[0]
 
 
-def _columns(rows: Sequence[Row]) -> dict[tuple[str, int | None], int]:
+def _columns(rows: Sequence[PartEffect]) -> dict[tuple[str, int | None], int]:
     """Assign a column to each part of a layer: all heads of an attention module, the whole module, then a gap."""
     found: dict[tuple[str, int | None], int] = {}
     for place in dict.fromkeys(row.place for row in rows):
@@ -80,12 +80,12 @@ def _columns(rows: Sequence[Row]) -> dict[tuple[str, int | None], int]:
     return found
 
 
-def _largest(rows: Iterable[Row]) -> float:
+def _largest(rows: Iterable[PartEffect]) -> float:
     """Return the largest absolute change, used as the limit of a scale that is symmetric about 0."""
     return max((abs(row.change) for row in rows), default=0.0) or 1.0
 
 
-def _label(panel: "Axes", rows: Sequence[Row], shape: tuple[int, int], cell: float) -> None:
+def _label(panel: "Axes", rows: Sequence[PartEffect], shape: tuple[int, int], cell: float) -> None:
     """Label layers on the left, heads below, and attention modules and feed-forward networks above."""
     separate_cells(panel, shape, lines=cell > 0.1)
     every = 1 if cell > 0.2 else 4
@@ -103,7 +103,7 @@ def _label(panel: "Axes", rows: Sequence[Row], shape: tuple[int, int], cell: flo
         panel.text(first - 0.5, -0.65, _TITLES[place.split(".")[1]], fontsize=9, fontweight="bold", va="bottom")
 
 
-def _number(panel: "Axes", row: Row, column: int, scale: float) -> None:
+def _number(panel: "Axes", row: PartEffect, column: int, scale: float) -> None:
     """Write the change with two significant digits: -42, +0.31, -0.0042."""
     value = row.change
     text = "0" if abs(value) < 1e-4 else f"{value:+.0f}" if abs(value) >= 10 else f"{value:+.2g}"

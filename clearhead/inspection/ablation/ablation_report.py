@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .ablation_picture import draw_changes
-from .study import Row
+from .study import PartEffect
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Ablation:
     """The scores of a model without each of its parts, in the order of a forward pass."""
 
     measure: Measure
-    rows: tuple[Row, ...]
+    rows: tuple[PartEffect, ...]
     study: Study
 
     def to_dict(self) -> dict[str, Any]:

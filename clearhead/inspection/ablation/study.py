@@ -39,7 +39,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Row:
+class PartEffect:
     """The score without one part, compared with the whole model."""
 
     name: str  # such as "decoder.0.cross.head.3"

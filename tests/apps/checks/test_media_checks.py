@@ -162,7 +162,7 @@ def test_heads_are_ablated(kind: str, app: App, data: tuple[Path, ...]) -> None:
 
 def test_a_custom_task_with_another_front_end_needs_a_built_in_base(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MediaClassification", "Transcription"):
-        monkeypatch.setattr(f"clearhead.apps.checks.media_subjects.{name}", Config)
+        monkeypatch.setattr(f"clearhead.apps.checks.promise_subjects.{name}", Config)
     with pytest.raises(ConfigError) as caught:
         subject_of(app.loaded, app.decode_config())
     assert (caught.value.name, caught.value.value) == ("model.front", app.config.model.front)

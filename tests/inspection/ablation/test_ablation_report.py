@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 
 from clearhead.inspection.ablation.ablation_report import Ablation, Measure, Study
-from clearhead.inspection.ablation.study import Row
+from clearhead.inspection.ablation.study import PartEffect
 
 matplotlib = pytest.importorskip("matplotlib")
 image = pytest.importorskip("matplotlib.image")
 
 
-def row(name: str, change: float = 0.0, low: float = 0.0, high: float = 0.0, changed: int | None = 3) -> Row:
+def row(name: str, change: float = 0.0, low: float = 0.0, high: float = 0.0, changed: int | None = 3) -> PartEffect:
     stack, layer, kind, *head = name.split(".")
     number = int(head[1]) if head else None
-    return Row(
+    return PartEffect(
         name, f"{stack}.{kind}", int(layer), number, 40.0 + change, change, low, high, 0.5, changed, low > 0 or high < 0
     )
 
 
 def rows(
     n_layers: int, n_heads: int, change: float = -1.0, stacks: tuple[str, ...] = ("encoder", "decoder")
-) -> list[Row]:
+) -> list[PartEffect]:
     found = []
     for stack in stacks:
         kinds = ["self", "cross"] if stack == "decoder" and len(stacks) == 2 else ["self"]
@@ -36,7 +36,7 @@ def rows(
     return found
 
 
-def ablation(rows: list[Row], *, lower: bool = False) -> Ablation:
+def ablation(rows: list[PartEffect], *, lower: bool = False) -> Ablation:
     measure = Measure("bleu", "BLEU", ".2f", lower, 40.0, 1.5)
     folder = Path("somewhere")
     study = Study("translate", ["test.tsv"], 200, "sentences", "", 0, {"beam": 4}, "f00", folder, 2, "")
@@ -119,7 +119,7 @@ def test_the_middle_of_the_scale_is_zero_and_heads_have_one_of_their_own(tmp_pat
         rows(1, 2, change=math.nan),
     ],
 )
-def test_any_shape_of_model_is_drawn_without_a_warning(tmp_path: Path, some: list[Row]) -> None:
+def test_any_shape_of_model_is_drawn_without_a_warning(tmp_path: Path, some: list[PartEffect]) -> None:
     ablation(some).plot(tmp_path / "new" / "a.png")
     height, width, _ = pixels(tmp_path / "new" / "a.png").shape
     assert min(height, width) > 250 and max(height, width) < 4000
