@@ -19,7 +19,7 @@ from ..data.store import token_type
 from ..errors import ConfigError, DataError
 from ..tokenization.ragged import IntArray, Ragged
 from ..tokenization.source_and_target import Tokenizers
-from .examples import Dataset, EvaluationResult, ExampleEncoder, Examples, Scorable, TaskScores, Units
+from .examples import Dataset, EvaluationResult, ExampleEncoder, Examples, HeldOut, TaskScores, Units
 from .settling import settle
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..scoring.bootstrap import Comparison
 
 
-__all__ = ["Dataset", "EvaluationResult", "ExampleEncoder", "Scorable", "Task", "TaskScores", "Units"]
+__all__ = ["Dataset", "EvaluationResult", "ExampleEncoder", "HeldOut", "Task", "TaskScores", "Units"]
 
 
 class Task(ABC):
@@ -147,7 +147,7 @@ class Task(ABC):
         return None
 
     @abstractmethod
-    def hold_out(self, data: Any) -> Scorable:
+    def hold_out(self, data: Any) -> HeldOut:
         """Prepare the data that `form` has read for scoring."""
 
     # --- training and scores

@@ -50,30 +50,6 @@ class Dataset(Protocol):
         """Return the batches of each epoch."""
 
 
-class Scorable(Protocol):
-    """Held-out data, ready to be scored."""
-
-    @property
-    def examples(self) -> Dataset:
-        """The examples that the loss is computed on."""
-
-    @property
-    def too_long(self) -> list[Skipped]:
-        """The examples that the loss leaves out."""
-
-    @property
-    def cut(self) -> int:
-        """The number of sources that are too long for the model and are truncated."""
-
-    @property
-    def sources(self) -> Sequence[str]:
-        """The distinct sources to answer."""
-
-    @property
-    def references(self) -> Sequence[Sequence[str]]:
-        """The correct answers to each source; empty if the text itself is scored."""
-
-
 class TaskScores(Protocol):
     """All scores of a set of answers."""
 
@@ -108,8 +84,15 @@ class EvaluationResult:
 class ExampleEncoder(Protocol):
     """Tokenizes the data of a task."""
 
+    def __call__(self, data: Any, /) -> Encoded:
+        """Tokenize some data."""
+
     def each(self, chunks: Iterable[Any], count: int, processes: int) -> Iterator[Encoded]:
-        """Tokenize each chunk. The chunks have `count` examples in total; use up to `processes` processes."""
+        """Tokenize each chunk. The chunks have `count` examples in total; use up to `processes` processes.
+
+        By default, chunks are tokenized in this process, since the tokenizer library uses all cores.
+        """
+        yield from map(self, chunks)
 
 
 @dataclass(frozen=True)
@@ -142,7 +125,6 @@ class Examples:
 
     @property
     def sides(self) -> tuple[Ragged, Ragged]:
-        """Sources and targets, as a store keeps them."""
         return self.sources, self.targets
 
     @property
@@ -151,7 +133,6 @@ class Examples:
         return self.sources.lengths if self.positions is None else self.positions(self.sources.lengths)
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Batches:
-        """Return batches of examples of similar length."""
         predicted = self.targets.lengths - self.given
         return Batches(self.source_sizes, predicted, max_tokens, seed, max_rows, self.counts_sources)
 
@@ -179,7 +160,6 @@ class FreshBatches(Batches):
         return cls(*lengths, plan.max_tokens, plan.seed, plan.max_rows, plan.counts_sources, make=make, slots=slots_of)
 
     def epoch(self, epoch: int) -> list[IntArray]:
-        """Make the examples of an epoch, and return their batches."""
         examples, slot = self.make(epoch), epoch % len(self.slots)
         self.slots[slot], start = examples, slot * len(examples)
         self.source_lengths[start : start + len(examples)] = examples.sources.lengths
@@ -195,20 +175,20 @@ class FreshBatches(Batches):
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Held-out pairs.
+    """Held-out data, ready to be scored.
 
     Args:
-        examples: the pairs that the loss is computed on.
-        too_long: the pairs that the loss leaves out.
-        cut: the number of truncated sources.
-        sources: the distinct sources.
-        references: all targets of each source.
-        encoded: the sources as a search takes them, if they've been read already.
+        examples: the examples that the loss is computed on, a `Dataset`.
+        too_long: the examples that the loss leaves out.
+        cut: the number of sources that are too long for the model and are truncated.
+        sources: the distinct sources to answer.
+        references: the correct answers to each source; empty if the text itself is scored.
+        encoded: the sources as numbers, if they've been read already.
     """
 
-    examples: Examples
+    examples: Any
     too_long: list[Skipped]
     cut: int
-    sources: list[str]
-    references: list[list[str]]
-    encoded: Sequence[Any] | None = None
+    sources: Sequence[str]
+    references: Sequence[Sequence[str]]
+    encoded: Any = None

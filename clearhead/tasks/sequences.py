@@ -119,7 +119,6 @@ class Sequences(Task):
 
     @property
     def new_session(self) -> Callable[..., Session]:
-        """The kind of session that decodes sources of this task."""
         return Session
 
     def text(self, ids: Sequence[int]) -> str:
@@ -207,7 +206,6 @@ class Sequences(Task):
         )
 
     def check_search(self, model: "nn.Module") -> None:
-        """Raise an error if the decoding settings don't fit the model and its vocabulary."""
         self.session(model, replace(self.config.decode, engine=IN_MEMORY))
 
     # --- scores

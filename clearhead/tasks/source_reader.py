@@ -70,7 +70,6 @@ class TextReader:
         return tuple(self.tokenizer.unknown_words(source))
 
     def readable(self, pairs: Pairs) -> Readable:
-        """Encode the sources of held-out pairs."""
         encoded, cut = self.encode(pairs.sources)
         return Readable(Ragged(encoded), [*range(len(encoded))], np.array(cut, np.int64), [])
 

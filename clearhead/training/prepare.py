@@ -22,7 +22,7 @@ from ..readers.in_memory import IN_MEMORY
 from ..readers.pairs import Pairs, PairSource
 from ..readers.skipped import UNREADABLE, Report, Skipped
 from ..scoring import score_labels
-from ..tasks.base import Dataset, Scorable, Task
+from ..tasks.base import Dataset, HeldOut, Task
 from ..tasks.classify.examples import UNSEEN
 from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers, train_tokenizers
@@ -63,8 +63,8 @@ class _Encoded:
 
     task: Task
     examples: Dataset
-    valid: Scorable | None
-    test: Scorable | None
+    valid: HeldOut | None
+    test: HeldOut | None
     digest: str
 
     @property
@@ -363,7 +363,7 @@ def _encoded(task: Task, store: Store, valid: Any | None, test: Any | None, say:
     return _Encoded(task, task.examples(store.sides), held_out, tested, store.digest)
 
 
-def _valid(task: Task, valid: Any, say: Say) -> Scorable | None:
+def _valid(task: Task, valid: Any, say: Say) -> HeldOut | None:
     """Return at most `train.eval_sentences` held-out examples, or None if none can be scored."""
     most = task.config.train.eval_sentences
     valid, said = task.form.sample(valid, most, task.config.train.seed)
@@ -380,7 +380,7 @@ def _valid(task: Task, valid: Any, say: Say) -> Scorable | None:
     return held_out
 
 
-def _report_too_long(task: Task, held_out: Scorable, data: Any, consequence: str, say: Say) -> None:
+def _report_too_long(task: Task, held_out: HeldOut, data: Any, consequence: str, say: Say) -> None:
     """Report the number of examples with too many tokens, and some of them."""
     read = data.report
     report = Report((), item=read.item, files=read.files, width=read.width)

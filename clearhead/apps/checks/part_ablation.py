@@ -20,7 +20,7 @@ from ...inspection.record.switches import KINDS, Switch, switches
 from ...loading.loaded import LoadedModel
 from ...scoring.bootstrap import Compared, compare_means
 from ...scoring.score_labels import LABELS
-from ...tasks.base import EvaluationResult, Scorable, Task
+from ...tasks.base import EvaluationResult, HeldOut, Task
 from ...version import __version__
 
 FOLDER = "ablation"  # inside the model folder
@@ -135,7 +135,7 @@ def _key(loaded: LoadedModel, data: list[Any], search: DecodeConfig) -> dict[str
     }
 
 
-def _compare(task: Task, held_out: Scorable, outcomes: Mapping[str, Outcome], score: str) -> list[Compared]:
+def _compare(task: Task, held_out: HeldOut, outcomes: Mapping[str, Outcome], score: str) -> list[Compared]:
     """Return the score of each outcome and its difference from the first one, the whole model."""
     singly = {name: {key: np.array(values) for key, values in found.values.items()} for name, found in outcomes.items()}
     systems = [

@@ -1,19 +1,18 @@
 """Training windows, held-out questions and scores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...readers.skipped import Skipped
 from ...scoring.answer_scores import AnswerScores, answer_scores, closest_sentence, closest_window, first_sentence
 from ...tokenization.offsets import unknown_texts
 from ...tokenization.ragged import Ragged
 from ...tokenization.tokenizer import Tokenizer
-from ..examples import Examples
+from ..examples import Examples, HeldOut
 from .windows import Asked, Window
 
 if TYPE_CHECKING:
@@ -51,26 +50,27 @@ class WindowBatch:
 
 
 @dataclass(frozen=True)
-class HeldOutQuestions:
+class HeldOutQuestions(HeldOut):
     """Held-out questions for scoring.
 
     Args:
         asked: each question with its text.
         windows: all windows over the texts.
         of: the index of the question that each window belongs to.
-        too_long: always empty.
     """
 
-    asked: list[Asked]
-    windows: list[Window]
-    of: list[int]
-    too_long: list[Skipped]
+    asked: list[Asked] = field(kw_only=True)
+    windows: list[Window] = field(kw_only=True)
+    of: list[int] = field(kw_only=True)
 
-    @cached_property
-    def examples(self) -> Windows:
-        """The windows as examples. A window without the complete answer has no answer."""
-        places = [window.positions(self.asked[i].answer) for window, i in zip(self.windows, self.of)]
-        return Windows(Ragged([window.tokens for window in self.windows]), Ragged(places))
+    @classmethod
+    def over(cls, asked: list[Asked], windows: list[Window], of: list[int]) -> Self:
+        """Return questions with windows over their texts. A window without the complete answer has no answer."""
+        places = [window.positions(asked[i].answer) for window, i in zip(windows, of)]
+        examples = Windows(Ragged([window.tokens for window in windows]), Ragged(places))
+        n_cut, questions = sum(bool(it.cut) for it in asked), [it.question for it in asked]
+        references = [[answer.text for answer in it.answers] for it in questions]
+        return cls(examples, [], n_cut, [it.text for it in questions], references, asked=asked, windows=windows, of=of)
 
     def visible(self, rows: Sequence[int]) -> NDArray[np.bool_]:
         """Mark where an answer may begin or end: at tokens of the text that aren't whitespace. -> (B, S)"""
@@ -89,25 +89,9 @@ class HeldOutQuestions:
         found = unknown_texts(tokenizer, asked.question.text)[: sum(i == unk for i in asked.ids)]
         return found + [text.text[start:end] for i, start, end in placed if i == unk]
 
-    @property
-    def cut(self) -> int:
-        """The number of truncated questions."""
-        return sum(bool(it.cut) for it in self.asked)
-
-    @property
-    def sources(self) -> list[str]:
-        """The questions."""
-        return [it.question.text for it in self.asked]
-
-    @property
-    def references(self) -> list[list[str]]:
-        """The correct answers to each question; empty if its text has no answer."""
-        return [[answer.text for answer in it.question.answers] for it in self.asked]
-
     def scores(self, answers: Sequence[str]) -> AnswerScores:
         """Score answers, following SQuAD v2 if some questions have no answer."""
-        references = self.references
-        return answer_scores(answers, references, unanswerable=not all(references))
+        return answer_scores(answers, self.references, unanswerable=not all(self.references))
 
     @cached_property
     def baselines(self) -> dict[str, dict[str, Any]]:
@@ -128,5 +112,4 @@ class AnsweringScores:
     baselines: dict[str, dict[str, Any]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {**self.answers.to_dict(), "loss": self.loss, "baselines": self.baselines}

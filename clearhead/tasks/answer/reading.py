@@ -45,11 +45,9 @@ class QuestionSource:
             file.close()
 
     def digest(self) -> str:
-        """Return the SHA-256 of the bytes of all files."""
         return bytes_digest([self._files])
 
     def expect_digest(self, digest: str) -> None:
-        """Raise a DataError if the files have changed since `digest` was computed."""
         expect_digest(self.digest(), digest, self.report.paths)
 
     def read(self) -> QuestionCorpus:
@@ -76,7 +74,6 @@ class Questions:
 
     @property
     def note(self) -> str:
-        """A note on what was held out."""
         return self.split.note
 
     @property
@@ -89,7 +86,6 @@ class Questions:
         return self.split.held_out
 
     def chunks(self) -> Iterator[QuestionCorpus]:
-        """Yield the questions of a few texts at a time."""
         paragraphs = tuple(self.split.train.paragraphs())
         for i in range(0, len(paragraphs), _CHUNK):
             yield QuestionCorpus((Article("", paragraphs[i : i + _CHUNK]),), self.source.report)
@@ -106,11 +102,9 @@ class QuestionForm:
     holds: type = QuestionCorpus
 
     def open(self, paths: Any, data: DataConfig) -> QuestionSource:
-        """Open files, or folders of files."""
         return QuestionSource(paths)
 
     def read(self, paths: Any, data: DataConfig) -> QuestionCorpus:
-        """Return all questions."""
         with self.open(paths, data) as source:
             return source.read()
 
@@ -119,7 +113,6 @@ class QuestionForm:
         return Questions(source, split_questions(source.read(), share, seed))
 
     def extent(self, data: Questions) -> tuple[int, str]:
-        """Return the amount of data as a number of sentence pairs, and as a phrase."""
         letters = sum(map(len, data.texts()[0]))
         return as_pairs(letters)
 
@@ -141,17 +134,14 @@ class QuestionForm:
         return QuestionCorpus(tuple(it for it in articles if it.paragraphs), data.report), said
 
     def preview(self, data: QuestionCorpus) -> Iterator[dict[str, str]]:
-        """Yield each question with its context and its answers."""
         for context, question in data:
             answers = " | ".join(answer.text for answer in question.answers)
             yield {"context": context, "question": question.text, "answer": answers or "(none)"}
 
     def to_notes(self, data: QuestionCorpus) -> list[Any]:
-        """Return the articles as nested lists, for JSON."""
         return [[article.title, [_to_note(it) for it in article.paragraphs]] for article in data.articles]
 
     def from_notes(self, notes: list[Any], report: Report) -> QuestionCorpus:
-        """Restore articles converted by `to_notes`."""
         articles = (Article(title, tuple(map(_from_note, paragraphs))) for title, paragraphs in notes)
         return QuestionCorpus(tuple(articles), report)
 

@@ -93,7 +93,6 @@ class QuestionAnswering(Task):
 
     @classmethod
     def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
-        """Return the setting for questions without an answer."""
         return {"data.unanswerable": cast(Questions, data).unanswerable}
 
     @classmethod
@@ -126,7 +125,7 @@ class QuestionAnswering(Task):
         for number, it in enumerate(asked):
             windows += (own := cutter.windows(it.ids, it.text.ids))
             of += [number] * len(own)
-        return HeldOutQuestions(asked, windows, of, [])
+        return HeldOutQuestions.over(asked, windows, of)
 
     def batch(self, examples: Windows, rows: IntArray) -> WindowBatch:
         """Return the tensors of the windows in these rows."""
@@ -225,7 +224,7 @@ class QuestionAnswering(Task):
         from ...inspection.record.uncompiled import uncompiled
 
         held_out = self.over([Paragraph(context, (Question("", question, ()),))])
-        windows = [HeldOutQuestions(held_out.asked, [window], [0], []) for window in held_out.windows]
+        windows = [HeldOutQuestions.over(held_out.asked, [window], [0]) for window in held_out.windows]
         with uncompiled(model):  # so that the recorded pass gives the same answer
             [[answer, *_]], _ = self.read(model, held_out, search)
             best = max(windows, key=lambda it: self.read(model, it, search)[0][0][0].score)

@@ -5,7 +5,7 @@
 Windows of one text overlap by half, so any answer of up to half a window fits into one of them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from ...readers.skipped import Skipped
 from ...tokenization.offsets import TokensWithOffsets, encode_with_offsets
 from ...tokenization.ragged import Ragged
 from ...tokenization.tokenizer import Tokenizer
+from ..examples import ExampleEncoder
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -144,7 +145,7 @@ def read_paragraph(cutter: WindowCutter, paragraph: Paragraph) -> list[Asked]:
 
 
 @dataclass(frozen=True)
-class QuestionEncoder:
+class QuestionEncoder(ExampleEncoder):
     """Encodes questions as training windows. `limit` names the setting that limits their length."""
 
     cutter: WindowCutter
@@ -168,10 +169,6 @@ class QuestionEncoder:
                 if windows and asked.too_long_to_return:
                     unknown.append(Skipped(question.number, _NOT_GIVEN, question.answers[0].text))
         return Encoded(Ragged(tokens), Ragged(places), [*range(len(tokens))], skipped, unknown, cut)
-
-    def each(self, chunks: Iterable[QuestionCorpus], count: int, processes: int) -> Iterator[Encoded]:
-        """Tokenize each chunk in this process."""
-        yield from map(self, chunks)
 
     @property
     def _too_long(self) -> str:

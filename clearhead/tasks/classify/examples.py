@@ -1,7 +1,7 @@
 """Labelled sources: their numbers, the labels of training data, and scores."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ from ...readers.pairs import Pairs
 from ...readers.skipped import Skipped
 from ...scoring.class_scores import ClassScores
 from ...tokenization.ragged import IntArray, Ragged
-from ..examples import Examples
+from ..examples import ExampleEncoder, Examples, HeldOut
 from ..source_reader import SourceReader, TextReader
 
 _NAMED = 3  # unknown words, or labels, in a message
@@ -53,7 +53,7 @@ class LabelledExamples(Examples):
 
 
 @dataclass(frozen=True)
-class LabelledEncoder:
+class LabelledEncoder(ExampleEncoder):
     """Tokenizes texts and numbers their labels.
 
     Args:
@@ -78,37 +78,18 @@ class LabelledEncoder:
         targets = Ragged([[numbers[label]] for label in pairs.targets])
         return Encoded(Ragged(tokens), targets, [*range(len(tokens))], [], noticed)
 
-    def each(self, chunks: Iterable[Pairs], count: int, processes: int) -> Iterator[Encoded]:
-        """Tokenize each chunk in this process; the tokenizer library uses all cores."""
-        yield from map(self, chunks)
-
 
 @dataclass(frozen=True)
-class HeldOutLabelled:
-    """Held-out texts, images or recordings for scoring.
+class HeldOutLabelled(HeldOut):
+    """Held-out texts, images or recordings. Those that can't be read, or with an unknown label, have no loss.
 
     Args:
-        examples: those whose label the model knows, for the loss.
-        too_long: those that can't be read, and those with an unknown label.
-        cut: the number of truncated ones.
-        sources: all that can be read.
-        encoded: the same, as the encoder reads them.
         labels: the labels of the model, followed by the ones it doesn't know.
-        truth: the label number of each (N,).
+        truth: the label number of each source (N,).
     """
 
-    examples: LabelledExamples
-    too_long: list[Skipped]
-    cut: int
-    sources: Sequence[str]
-    encoded: Ragged
-    labels: tuple[str, ...]
-    truth: IntArray
-
-    @property
-    def references(self) -> list[list[str]]:
-        """The label of each source."""
-        return [[self.labels[number]] for number in self.truth]
+    labels: tuple[str, ...] = field(kw_only=True)
+    truth: IntArray = field(kw_only=True)
 
     @classmethod
     def of(cls, pairs: Pairs, reader: SourceReader, known: Sequence[str]) -> "HeldOutLabelled":
@@ -127,8 +108,9 @@ class HeldOutLabelled:
         examples = LabelledExamples(
             encoded, Ragged([[number] for number in truth[usable].tolist()]), positions=reader.positions
         )
-        names, n_cut = [pairs.sources[i] for i in found.places], int((found.cut > 0).sum())
-        return cls(examples, [*found.unread, *unseen], n_cut, names, found.arrays, labels, truth)
+        names, right = ([side[i] for i in found.places] for side in (pairs.sources, pairs.targets))
+        too_long, n_cut, references = [*found.unread, *unseen], int((found.cut > 0).sum()), [[it] for it in right]
+        return cls(examples, too_long, n_cut, names, references, found.arrays, labels=labels, truth=truth)
 
 
 def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:
@@ -189,7 +171,6 @@ class LabelScores:
     what: str = "texts"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         values = self.scores.to_dict()
         found = {self.what: values.pop("examples"), **values, "unseen_labels": self.n_unseen}
         del found["negative_log_likelihood"]

@@ -97,7 +97,6 @@ class ImageClassification(MediaClassification):
 
     @property
     def loader(self) -> ImageLoader:
-        """Reads one image."""
         model = self.config.model
         return ImageLoader(
             model.size("image_size"), model.size("image_channels"), model.size("patch_size"), model.pooling == "first"
@@ -136,5 +135,4 @@ class AudioClassification(MediaClassification):
 
     @property
     def loader(self) -> AudioLoader:
-        """Reads one recording."""
         return AudioLoader(self.config.model.size("sample_rate"), self.longest[0])

@@ -66,7 +66,6 @@ class Classification(Task):
 
     @classmethod
     def texts(cls, data: Any) -> Sequence[str]:
-        """Return the texts without the labels."""
         found: Sequence[str] = data.sources
         return found
 
@@ -169,7 +168,6 @@ class Classification(Task):
     def evaluate(
         self, model: "ModelHandle | nn.Module", held_out: HeldOutLabelled, decode: DecodeConfig
     ) -> EvaluationResult:
-        """Label every source and score the labels."""
         truth = held_out.truth
         log_p = self.log_probabilities(as_module(model), held_out.encoded, decode.batch_tokens)
         never = np.full((len(log_p), len(held_out.labels) - len(self.labels)), -np.inf)

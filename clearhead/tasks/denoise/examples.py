@@ -1,6 +1,6 @@
 """Pieces of text as examples for denoising, and scores."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -11,12 +11,12 @@ from ...data.encoding import Encoded
 from ...readers.skipped import Skipped
 from ...tokenization.ragged import Ragged
 from ...tokenization.tokenizer import Tokenizer
-from ..examples import Examples, HeldOut
+from ..examples import ExampleEncoder, Examples, HeldOut
 from .masking import count_to_find
 
 
 @dataclass(frozen=True)
-class PieceEncoder:
+class PieceEncoder(ExampleEncoder):
     """Tokenizes texts and cuts them into pieces.
 
     Args:
@@ -37,10 +37,6 @@ class PieceEncoder:
         pieces = [ids[i : i + size] for ids in found for i in range(0, len(ids), size)]
         pieces = [ids for ids in pieces if count_to_find(ids, self.tokenizer.special)]
         return Encoded(*self.sides(Ragged(pieces)), [*range(len(pieces))], [], list[Skipped]())
-
-    def each(self, chunks: Iterable[Any], count: int, processes: int) -> Iterator[Encoded]:
-        """Tokenize each chunk in this process; the tokenizer library uses all cores."""
-        yield from map(self, chunks)
 
     def hold_out(self, data: Any, examples: Callable[[Ragged, Ragged], Examples]) -> HeldOut:
         """Prepare texts for scoring."""
@@ -70,5 +66,4 @@ class DenoisingScores:
     hidden_perplexity: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return asdict(self)

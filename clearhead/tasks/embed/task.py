@@ -52,7 +52,6 @@ class TextEmbedding(Task):
 
     @classmethod
     def texts(cls, data: Running) -> Sequence[str]:
-        """Return the lines."""
         return [line for piece in data.pieces for line in piece.split("\n") if line.strip()]
 
     @property

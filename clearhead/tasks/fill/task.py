@@ -57,7 +57,6 @@ class Filled:
     cut: ClassVar[int] = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {"format_version": 1, **asdict(self)}
 
 
@@ -211,7 +210,6 @@ class Filling(MaskedTokens):
         return tuple(word for word in words if NEVER not in word)
 
     def answers(self, model: Any, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
-        """Return each text with its masks filled."""
         return [it.filled for it in self.fillings(model, texts, decode)]
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":

@@ -1,7 +1,6 @@
 """Running text in blocks for a language model, the order of blocks in each epoch, and scores."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from ...data.running_text import Running
 from ...readers.skipped import Skipped
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.tokenizer import Tokenizer
+from ..examples import ExampleEncoder, HeldOut
 
 _NAMED = 3  # unknown characters in a message
 _UNKNOWN = "pieces of text with words or characters missing from the vocabulary, which become <unk>"
@@ -31,7 +31,6 @@ class BlockPlan:
     seed: int
 
     def epoch(self, epoch: int) -> list[IntArray]:
-        """Return the rows of each batch. Their order depends only on (seed, epoch)."""
         rng = np.random.default_rng([self.seed, epoch])
         first = int(rng.integers(min(self.length, self.n_tokens - self.length))) if epoch else 0
         starts = rng.permutation(np.arange(first, self.n_tokens - self.length, self.length))
@@ -42,11 +41,9 @@ class BlockPlan:
         return len(rows) * self.length
 
     def tokens(self, rows: IntArray) -> int:
-        """Return the number of tokens read, which equals the number of predictions."""
         return self.predictions(rows)
 
     def sizes(self) -> list[int]:
-        """Return the tokens of each batch of the first epoch."""
         return [self.predictions(rows) for rows in self.epoch(0)]
 
 
@@ -69,7 +66,6 @@ class Blocks:
 
     @property
     def tokens(self) -> int:
-        """The number of tokens in an epoch."""
         return len(self.documents.tokens) - 1 if self.rest else len(self) * self.length
 
     @property
@@ -96,7 +92,7 @@ class Blocks:
         return found
 
 
-class TextEncoder:
+class TextEncoder(ExampleEncoder):
     """Tokenizes pieces of running text. A document begins with BOS and ends with EOS.
 
     If both are the same token, it appears once between two documents.
@@ -106,7 +102,6 @@ class TextEncoder:
         self.tokenizer, self.special = tokenizer, special
 
     def __call__(self, text: Running) -> Encoded:
-        """Tokenize all pieces."""
         found = self.tokenizer.encode_batch(text.pieces)
         unknown = [
             Skipped(text.lines[i], _UNKNOWN, ", ".join(self.tokenizer.unknown_words(text.pieces[i])[:_NAMED]))
@@ -120,32 +115,20 @@ class TextEncoder:
         tokens = [bos * first + ids + eos * last for ids, first, last in zip(found, begins, text.last)]
         return Encoded(Ragged([[]] * len(tokens)), Ragged(tokens), [*range(len(tokens))], [], unknown)
 
-    def each(self, chunks: Iterable[Running], count: int, processes: int) -> Iterator[Encoded]:
-        """Tokenize each chunk in this process; the tokenizer library uses all cores."""
-        yield from map(self, chunks)
-
 
 @dataclass(frozen=True)
-class HeldOutText:
-    """Held-out running text for scoring.
+class HeldOutText(HeldOut):
+    """Held-out running text for scoring. Its sources are the texts of its blocks.
 
     Args:
-        examples: its blocks.
         characters: its length in characters, after normalisation (data.normalise).
         bytes: its length in UTF-8 bytes, after normalisation.
         unknown: the number of tokens that are <unk>.
-        sources: the text of each block.
-        too_long, cut, references: always empty.
     """
 
-    examples: Blocks
-    characters: int
-    bytes: int
-    unknown: int
-    sources: Sequence[str]
-    too_long: list[Skipped]
-    cut: int = 0
-    references: Sequence[Sequence[str]] = ()
+    characters: int = field(kw_only=True)
+    bytes: int = field(kw_only=True)
+    unknown: int = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -167,5 +150,4 @@ class TextScores:
     unknown: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return asdict(self)

@@ -102,10 +102,10 @@ class Generation(Task):
         decode = tokenizer.decode
         sources = [decode(np.asarray(tokens[i + 1 : i + 1 + blocks.length]).tolist()) for i in blocks.starts]
         unknown = int(np.isin(tokens, [] if self.special.unk is None else [self.special.unk]).sum())
-        return HeldOutText(blocks, len(text), len(text.encode()), unknown, sources, [])
+        sizes = {"characters": len(text), "bytes": len(text.encode()), "unknown": unknown}
+        return HeldOutText(blocks, [], 0, sources, (), **sizes)
 
     def loss(self, model: "nn.Module", examples: Blocks, rows: IntArray, *, smoothing: float) -> "Tensor":
-        """Return the cross-entropy, summed over all tokens of the blocks in these rows."""
         from ..loss import projected_cross_entropy
 
         blocks, pad, device = examples.at(rows, examples.length), self.special.pad, self.config.train.device
@@ -186,7 +186,6 @@ class Generation(Task):
         return TextGenerator(cast(WindowedEngine, engine), tokenizer, decode, begins=begins, stopping=stopping)
 
     def answers(self, model: Any, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
-        """Return each text with its continuation."""
         generator = self.generator(model, decode)
         found = generator.records(generator.read(texts))
         return [text + best.text for text, (best, *_) in zip(texts, found)]
@@ -260,5 +259,4 @@ class Generation(Task):
         return search, session
 
     def check_search(self, model: "nn.Module") -> None:
-        """Raise an error if a token to suppress isn't in the vocabulary."""
         self.tokenizers.target.suppressed(self.config.decode)

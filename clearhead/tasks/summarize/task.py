@@ -108,7 +108,6 @@ class Summarization(Sequences):
         return self.longest
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
-        """Score summaries by ROUGE, all together and one by one."""
         rouge = summary_scores(answers, held_out.references)
         of_counts = (counts.accuracy, counts.perplexity) if counts else ()
         return EvaluationResult(

@@ -39,7 +39,6 @@ class TranscriptScores:
     perplexity: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         values: dict[str, Any] = {"recordings": len(self.wer.edits)}
         for name, it in (("wer", self.wer), ("cer", self.cer)):
             values |= {name: it.rate, f"{name}_interval": [it.low, it.high]}
@@ -98,7 +97,6 @@ class Transcription(Sequences):
 
     @property
     def loader(self) -> AudioLoader:
-        """Reads one recording."""
         return AudioLoader(self.config.model.size("sample_rate"), self.longest[0])
 
     @cached_property

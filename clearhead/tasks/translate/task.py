@@ -38,7 +38,6 @@ class Translation(Sequences):
         return origin_of(data, config)
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
-        """Score translations by BLEU, chrF and exact match, and each one by chrF."""
         references = held_out.references
         return EvaluationResult(
             score(answers, references, counts),
@@ -53,7 +52,6 @@ class Translation(Sequences):
         return values | token_numbers(scores)
 
     def compare(self, systems: Sequence[tuple[str, EvaluationResult]]) -> "Comparison":
-        """Compare several models with the first one by the paired bootstrap."""
         from ...scoring.bootstrap import paired_bootstrap
 
         return paired_bootstrap([(name, it.answers) for name, it in systems], systems[0][1].references)
