@@ -158,8 +158,8 @@ def _files(data: Any) -> Iterator[tuple[str, ...]]:
     if data is None:
         yield ()
         return
-    from .readers.in_memory import IN_MEMORY, Rows, as_paths
     from .readers.media.media_in_memory import with_whole_paths, write_media
+    from .readers.source import IN_MEMORY, Rows, as_paths
 
     with TemporaryDirectory() as folder:
         if (manifest := write_media(data, Path(folder))) is not None:

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..config import Config
 from ..errors import ConfigError, DataError
-from ..readers.in_memory import as_paths
 from ..readers.lines import shown
 from ..readers.skipped import Skipped
+from ..readers.source import as_paths
 from ..tasks.base import Task
 
 _WIDTH = 80  # maximum number of characters to show of an invalid value

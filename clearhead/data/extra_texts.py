@@ -4,14 +4,15 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from ..config import DataConfig
 from ..errors import DataError
 from ..readers.documents import Documents
 from ..readers.files import tree
 from ..readers.skipped import Report
-from .forms import SAMPLED_BY, Divided, Form, Source, Texts
+from ..readers.source import Source
+from .forms import SAMPLED_BY, Divided, Form, Texts
 from .running_text import Running, in_chunks
 
 _TOGETHER = 4096  # texts in a chunk
@@ -68,26 +69,21 @@ def running_texts(documents: Documents) -> Iterator[Running]:
 Chunks = Callable[[Documents], Iterator[PlainTexts]] | Callable[[Documents], Iterator[Running]]
 
 
-@dataclass(frozen=True)
-class _Both:
+class _Both(Source):
     """The files of a task's data, and the files of plain texts."""
 
-    data: Source
-    texts: Documents
+    def __init__(self, data: Source, texts: Documents) -> None:
+        self.data, self.texts = data, texts
 
     @property
-    def report(self) -> Report:
+    def report(self) -> Report:  # type: ignore[override]
         """The report of the data, with the report of the texts as a note."""
         report = self.data.report
         return replace(report, notes=[*report.notes, f"with the texts of {self.texts.report}"])
 
-    def __enter__(self) -> Self:
-        self.data.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
         self.texts.close()
-        self.data.__exit__(*error)
+        self.data.close()
 
     def digest(self) -> str:
         """Return the concatenated digests of data and texts."""

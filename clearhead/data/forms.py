@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sized
 from dataclasses import replace
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,29 +12,12 @@ from ..readers.column_roles import SENTENCES, Roles
 from ..readers.documents import Documents
 from ..readers.pairs import Pair, Pairs, PairSource, read_pairs
 from ..readers.skipped import Report
+from ..readers.source import Source
 from .corpus import Corpus, LabelledCorpus
 from .running_text import Running, TextCorpus
 
 SAMPLED_BY = "train.eval_sentences"  # the setting that gives the size of a sample
 _PAIR = 60  # characters of a typical sentence and its translation
-
-
-class Source(Protocol):
-    """Open files that can be read repeatedly."""
-
-    @property
-    def report(self) -> Report:
-        """The report of the last complete pass over the files."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def digest(self) -> str:
-        """Return the SHA-256 of the bytes of all files."""
-
-    def expect_digest(self, digest: str) -> None:
-        """Raise a DataError if the files have changed since `digest` was computed."""
 
 
 class Texts(Sized, Iterable[str], Protocol):

@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from ..config import DataConfig
 from ..errors import DataError
-from .files import STDIN, Input, broken_links, bytes_digest, expect_digest, is_folder, tree
-from .in_memory import as_paths
+from .files import STDIN, Input, broken_links, is_folder, tree
 from .json_lines import half_a_character, read_object, value_at
 from .lines import (
     controls_note,
@@ -28,6 +27,7 @@ from .lines import (
     undecodable,
 )
 from .skipped import Report
+from .source import Source, as_paths
 
 _KEY = "text"  # default key of a document in a JSON object
 _MOST = 0.5  # maximum share of unreadable lines in a text file
@@ -62,7 +62,7 @@ class Piece:
         return replace(self, text=self.text[place:], line=line, first=False)
 
 
-class Documents:
+class Documents(Source):
     """The documents of files, folders or standard input, which can be read repeatedly.
 
     with Documents("books", DataConfig()) as documents:
@@ -85,27 +85,8 @@ class Documents:
         self._key = tuple((data.source_column if data and data.source_column else _KEY).split("."))
         self._named = {str(path) for path in paths if isinstance(path, Input) or not is_folder(Path(path))}
         self._files = [file for path in paths for file in tree(path)]
+        super().__init__(paths, [self._files])
         self._broken = [f"{link} is a broken link" for path in paths for link in broken_links(path)]
-        self.report = Report(tuple(path.name if isinstance(path, Input) else Input(path).name for path in paths))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Delete the copies of streams."""
-        for file in self._files:
-            file.close()
-
-    def digest(self) -> str:
-        """Return the SHA-256 of the bytes of all files."""
-        return bytes_digest([self._files])
-
-    def expect_digest(self, digest: str) -> None:
-        """Raise a DataError if the files have changed since `digest` was computed."""
-        expect_digest(self.digest(), digest, self.report.paths)
 
     def __iter__(self) -> Iterator[Piece]:
         report, skipped, forms = Report(self.report.paths), [*self._broken], set()

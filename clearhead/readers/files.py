@@ -1,7 +1,6 @@
 """Files, folders, standard input and pipes, all of which can be read repeatedly."""
 
 import errno
-import hashlib
 import io
 import os
 import re
@@ -9,7 +8,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -206,24 +205,6 @@ def _below(path: Path) -> list[Path]:
                 folders.append(it.name)
         found += [Path(folder, name) for name in names if not name.startswith(".")]
     return sorted(found, key=lambda it: [*map(_natural, it.parts)])
-
-
-def bytes_digest(files: Iterable[Sequence[Input]]) -> str:
-    """Return the SHA-256 of the bytes of all files."""
-    whole = hashlib.sha256()
-    for side in files:
-        whole.update(b"side")
-        for each in side:
-            with each.open() as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
-    return whole.hexdigest()
-
-
-def expect_digest(now: str, digest: str, paths: Iterable[str]) -> None:
-    """Raise a DataError, with the names in `paths`, if the files have changed since `digest` was computed."""
-    if now != digest:
-        name = " and ".join(paths)
-        raise DataError(f"{name} changed while being read", fix="run the command again", name=name)
 
 
 def is_folder(path: Path) -> bool:

@@ -17,12 +17,12 @@ from ..config import DataConfig
 from ..errors import ConfigError, DataError
 from .aligned import are_swapped, have_labels, have_tabs, read_aligned
 from .column_roles import SENTENCES, Roles
-from .files import STDIN, Input, bytes_digest, expect_digest, inputs
-from .in_memory import SOURCE, TARGET, Rows, as_paths
+from .files import STDIN, Input, inputs
 from .json_lines import JsonLines, detect_json_lines
 from .lines import HEAD_LINES, controls_note, count_controls, decode, read_lines, read_whole, to_utf8
-from .media.class_folders import Listed, class_folder_of, class_folders
+from .media.labelled_files import Listed, class_folder_of, class_folders
 from .skipped import Report, Skipped
+from .source import SOURCE, TARGET, Rows, Source, as_paths
 from .tables import Pair, Table, detect_table
 
 __all__ = ["Pair", "PairSource", "Pairs", "Report", "Skipped", "read_pairs", "references"]
@@ -62,7 +62,7 @@ class Pairs:
         return Pairs(sources, targets, array("q", [self.lines[i] for i in chosen]), report)
 
 
-class PairSource:
+class PairSource(Source):
     """Pairs that can be read repeatedly, one by one, so they don't have to fit into memory.
 
     with PairSource("pairs.tsv", DataConfig(reverse=True)) as source:
@@ -100,29 +100,21 @@ class PairSource:
                 name="data.reverse",
                 value=True,
             )
-        names = tuple(path.name if isinstance(path, Input) else Input(path).name for path in paths)
         if [str(path) for path in paths].count(STDIN) > 1:
             raise DataError(
                 "standard input (-) was given twice", expected="one of two line-aligned files on it", name=STDIN
             )
-        self.report = Report(names)
         self._data, self.roles, self._most = _settings(paths, data), roles, _KEPT if kept is None else kept
         folder = class_folder_of(paths) if roles.labels else None
         self._folders = class_folders(folder, roles, "text", "a folder of texts for each label") if folder else None
         rows = self._folders.rows if self._folders else ()
-        self._sides = [[Input(name) for _, name, _ in rows]] if rows else [inputs(path) for path in paths]
+        super().__init__(paths, [[Input(name) for _, name, _ in rows]] if rows else [inputs(path) for path in paths])
         self._pairs: list[Pair] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def is_aligned(self) -> bool:
         """True if the pairs come from two line-aligned files or folders, which have no columns."""
-        return len(self._sides) == 2
+        return len(self.sides) == 2
 
     @property
     def has_columns(self) -> bool:
@@ -132,20 +124,15 @@ class PairSource:
     def close(self) -> None:
         """Delete the copies of streams, and the pairs kept in memory."""
         self._pairs = None
-        for each in chain(*self._sides):
-            each.close()
+        super().close()
 
     def digest(self) -> str:
         """Return the SHA-256 of the bytes of all files, and of the labels that folders give them."""
-        digest = bytes_digest(self._sides)
+        digest = super().digest()
         if self._folders is None:
             return digest
         labels = "\0".join([digest, *(label for _, _, label in self._folders.rows)])
         return hashlib.sha256(labels.encode("utf-8", "surrogateescape")).hexdigest()
-
-    def expect_digest(self, digest: str) -> None:
-        """Raise a DataError if the files have changed since `digest` was computed."""
-        expect_digest(self.digest(), digest, self.report.paths)
 
     def __iter__(self) -> Iterator[Pair]:
         if self._pairs is not None:
@@ -198,11 +185,11 @@ class PairSource:
                 yield number, (text or "").strip(), label
 
     def _advice(self) -> str:
-        return to_utf8(line for each in chain(*self._sides) for line in read_lines(each))
+        return to_utf8(line for each in chain(*self.sides) for line in read_lines(each))
 
     def _tables(self, report: Report) -> Iterator[Pair]:
         """Yield the pairs of one file, or of the files of a folder one after another."""
-        (files,), before = self._sides, 0
+        (files,), before = self.sides, 0
         forms = _forms(files, self._data, self.roles)
         report.form = str(forms[0]) + (", reversed" if self._data.reverse else "")
         quoted = isinstance(forms[0], Table) and forms[0].dialect.quoted  # a row may have several lines
@@ -217,14 +204,14 @@ class PairSource:
         """Yield the pairs of two files, or of two folders whose files are aligned one by one."""
         if self._data.source_column or self._data.target_column or self._data.separator:
             report.notes.append("columns and separator aren't used: line-aligned files have none")
-        first, second = self._sides
+        first, second = self.sides
         self._expect_sides(report)
         before, reverse = 0, self._data.reverse
         report.form = "two line-aligned files" + (", reversed" if reverse else "")
         if self.roles is not SENTENCES:
             reverse = are_swapped(first[0], second[0], self.roles)
             report.form += self.roles.where(((1,), 0) if reverse else ((0,), 1))
-        if all(have_tabs(files[0]) for files in self._sides):
+        if all(have_tabs(files[0]) for files in self.sides):
             report.notes.append(
                 "most lines of both files have a tab: if each file has pairs, pass one of them, or a folder with both"
             )
@@ -234,11 +221,11 @@ class PairSource:
             before += yield from read_aligned(*files, report, before, self.roles, reverse=reverse)
 
     def _expect_sides(self, report: Report) -> None:
-        first, second = self._sides
+        first, second = self.sides
         name = " and ".join(report.paths)
         if len(first) != len(second):
             raise DataError(
-                " and ".join(map(_files_of, report.paths, self._sides)),
+                " and ".join(map(_files_of, report.paths, self.sides)),
                 expected="the same number in both: file n of one is aligned with file n of the other",
                 name=name,
                 value=(len(first), len(second)),

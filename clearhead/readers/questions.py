@@ -13,9 +13,9 @@ from typing import Any
 
 from ..errors import DataError
 from .files import Input, inputs
-from .in_memory import as_paths
 from .question_formats import Entry, is_table, read_json, read_qamr
 from .skipped import Report
+from .source import as_paths
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from ..readers.column_roles import FAST_TEXT, LABELLED, MOST_UNLIKE, SENTENCES, 
 from ..readers.columns import Sample, asked_columns, data_type, may_be_label
 from ..readers.files import Input, is_folder, is_stream, tree
 from ..readers.headers import named_pair
-from ..readers.in_memory import as_paths
 from ..readers.json_lines import JsonLines, detect_json_lines, read_object, sample_json
 from ..readers.lines import read_head, read_lines, shown
-from ..readers.media.class_folders import are_labels, class_folder_of
-from ..readers.media.modality import modality_of
+from ..readers.media.labelled_files import are_labels, class_folder_of
+from ..readers.media.media_files import modality_of
+from ..readers.source import as_paths
 from ..readers.tables import Table, begin_with_label, detect_table, sample_table, whole_rows
 from .detect_media import media_task
 

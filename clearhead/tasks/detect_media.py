@@ -10,9 +10,8 @@ from ..data.media_forms import RECORDINGS, TRANSCRIPTS
 from ..errors import DataError
 from ..readers.files import Input, is_folder
 from ..readers.lines import HEAD_LINES
-from ..readers.media.media_files import PLURAL
+from ..readers.media.media_files import PLURAL, manifest_in
 from ..readers.media.media_source import MediaSource
-from ..readers.media.modality import manifest_in
 
 _ENOUGH = 20  # minimum number of rows to see whether texts repeat
 _CAPTIONS = 0.9  # minimum distinct targets per image, for captions

@@ -12,15 +12,15 @@ import torch
 from ..config import Config, Recipe
 from ..config.values import counted, spell
 from ..data.corpus import Corpus
-from ..data.forms import Divided, Source
+from ..data.forms import Divided
 from ..data.store import Store, token_digest
 from ..errors import ConfigError, DataError
 from ..folder.checkpoint import RunFolder
 from ..folder.model_folder import TOKENIZER, WORDS, model_files, read_config, read_tokenizer
 from ..readers.files import STDIN
-from ..readers.in_memory import IN_MEMORY
 from ..readers.pairs import Pairs, PairSource
 from ..readers.skipped import UNREADABLE, Report, Skipped
+from ..readers.source import IN_MEMORY, Source
 from ..scoring import score_labels
 from ..tasks.base import Dataset, HeldOut, Task
 from ..tasks.classify.examples import UNSEEN

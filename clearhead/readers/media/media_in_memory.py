@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...errors import DataError
 from ..files import Input
-from ..in_memory import IN_MEMORY, Rows
+from ..source import IN_MEMORY, Rows
 from .array_files import item_name
 from .audio import as_int16, checked_samples
 from .images import checked_pixels, is_image, pixels_of

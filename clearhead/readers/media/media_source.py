@@ -1,28 +1,38 @@
 """Images or recordings with labels or transcripts: a folder for each label, a manifest, or arrays with their labels."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from ...config import DataConfig
 from ...errors import DataError
 from ...folder.archive import display_name
 from ..column_roles import Roles
+from ..columns import Sample
 from ..files import STDIN, Input
-from ..in_memory import as_paths
-from ..pairs import Pair
+from ..json_lines import read_object
+from ..lines import read_head
+from ..pairs import Pair, PairSource
 from ..skipped import Report
-from .class_folders import class_folders
-from .listings import Listing, Manifest, arrays
-from .media_files import PLURAL, content_digest, fault_of, needs_labels
-from .modality import MANIFESTS, manifest_in
+from ..source import Rows, Source, as_paths
+from ..tables import sample_table
+from .labelled_files import Listed, arrays, class_folders
+from .media_files import (
+    MANIFESTS,
+    PLURAL,
+    content_digest,
+    fault_of,
+    manifest_in,
+    modality_by_name,
+    needs_labels,
+)
 
 _PATH = 300  # characters of a path in a message
 
 
-class MediaSource:
+class MediaSource(Source):
     """Names of images or recordings with their labels or transcripts, which can be read repeatedly.
 
     with MediaSource("animals", DataConfig(), IMAGES, "image") as source:
@@ -48,15 +58,9 @@ class MediaSource:
         self.folder = self._listing.folder
         self.report = self._described(self._listing.report)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
-        """Delete copies of what can be read only once."""
-        self._listing.close()
+        if isinstance(self._listing, PathTable):
+            self._listing.pairs.close()
 
     @property
     def is_aligned(self) -> bool:
@@ -66,12 +70,12 @@ class MediaSource:
     @property
     def has_columns(self) -> bool:
         """True if the data is a table, whose columns can be chosen."""
-        return isinstance(self._listing, Manifest)
+        return isinstance(self._listing, PathTable)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The first row of a table, which may be its header, or the keys of its first object."""
-        return self._listing.columns if isinstance(self._listing, Manifest) else ()
+        return self._listing.columns if isinstance(self._listing, PathTable) else ()
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield number, name and target of each image or recording whose file exists."""
@@ -104,11 +108,8 @@ class MediaSource:
         return whole.hexdigest()
 
     def expect_digest(self, digest: str) -> None:
-        """Raise a DataError if the files no longer have this digest."""
         self._digests.clear()
-        if self.digest() != digest:
-            name = " and ".join(self.report.paths)
-            raise DataError(f"{name} changed while being read", fix="run the command again", name=name)
+        super().expect_digest(digest)
 
     def content_key(self, name: str) -> str:
         """Return a digest of one image or recording, so that copies of it can stay on one side of a split."""
@@ -132,7 +133,7 @@ class MediaSource:
     def _may_be_arrays(self) -> bool:
         return self.roles.labels and self.modality == "image"
 
-    def _listed(self, paths: list[str | Path | Input], data: DataConfig) -> Listing:
+    def _listed(self, paths: list[str | Path | Input], data: DataConfig) -> "Listed | PathTable":
         if len(paths) == 2 and self._may_be_arrays and not any(isinstance(path, Input) for path in paths):
             return arrays(str(paths[0]), str(paths[1]), self._expected)
         if len(paths) != 1:
@@ -147,11 +148,11 @@ class MediaSource:
         if folder is not None and needs_labels(folder, self.modality):
             what = f"{path} has no {self.roles.plural[1]}"
             raise DataError(what, expected=self._expected, name=str(path), value=str(path))
-        return Manifest(path, data, self.roles, self.modality)
+        return PathTable(path, data, self.roles, self.modality)
 
-    def _of_folder(self, folder: Path, data: DataConfig) -> Listing:
+    def _of_folder(self, folder: Path, data: DataConfig) -> "Listed | PathTable":
         if manifest := manifest_in(folder):
-            return Manifest(manifest, data, self.roles, self.modality)
+            return PathTable(manifest, data, self.roles, self.modality)
         if self.roles.labels:
             return class_folders(folder, self.roles, self.modality, self._expected)
         raise DataError(
@@ -160,3 +161,73 @@ class MediaSource:
             fix=f"name the table, or save it in the folder as {MANIFESTS[0]}",
             name=display_name(folder),
         )
+
+
+# --- tables of paths
+
+
+class PathTable:
+    """A table or JSON Lines with paths, relative to its own folder, and labels or transcripts."""
+
+    def __init__(self, path: str | Path | Input, data: DataConfig, roles: Roles, modality: str) -> None:
+        sample = _sample(path, data, roles, modality)
+        self.columns = tuple(sample.names) if sample else ()
+        self.pairs = PairSource(path, _with_columns(sample, data, roles, modality), roles)
+        in_memory = isinstance(path, Rows) or str(path) == STDIN
+        self.folder = Path() if in_memory else Path((path.path or "") if isinstance(path, Input) else path).parent
+
+    def __iter__(self) -> Iterator[Pair]:
+        for number, name, target in self.pairs:
+            yield number, str(self.folder / name.strip()), target
+
+    @property
+    def report(self) -> Report:
+        """The report of the last complete pass over the table."""
+        return self.pairs.report
+
+
+def _with_columns(sample: Sample | None, data: DataConfig, roles: Roles, modality: str) -> DataConfig:
+    """Return the settings with the column of paths, which is found by the names of files in it."""
+    if sample is None or data.source_column:
+        return data
+    columns = [i for i, cells in enumerate(sample.cells) if _are_media(cells, modality)]
+    source, target = roles.named(sample.names)
+    if len(columns) != 1 or columns[0] == source:
+        return data
+    [path] = columns
+    is_row = modality_by_name(sample.names[path].strip()) == modality  # then there's no header
+    if len(sample.names) == 2:
+        target = 1 - path
+    elif is_row or target in (None, path):
+        return data  # which column has the targets is found by its content, or an error lists the columns
+    names = [str(i + 1) if is_row else sample.names[i] for i in (path, target) if i is not None]
+    return replace(data, source_column=names[0], target_column=data.target_column or names[1])
+
+
+def _sample(path: Any, data: DataConfig, roles: Roles, modality: str) -> Sample | None:
+    """Return the columns of the first rows of a manifest, or the keys of its first objects.
+
+    Raises:
+        DataError: it's a list of paths without targets.
+    """
+    if (isinstance(path, Rows) and path.pairs) or str(path) == STDIN:
+        return None
+    file = path if isinstance(path, Input) else Input(path)
+    head = read_head(file)
+    objects = [it for line in head if line.strip() and (it := read_object(line)[0]) is not None]
+    if objects:
+        keys = list(objects[0])
+        cells = [[str(it.get(key, "")) for it in objects] for key in keys]
+        return Sample(file.name, keys, cells, header=True, what="key")
+    if found := sample_table(file.name, head, data):
+        return found[1]
+    if not data.separator and _are_media([line.decode("utf-8", "replace") for line in head], modality):
+        what = f"{file.name} has no column of {roles.plural[1]}, only paths"
+        raise DataError(what, expected=f"a table with the columns {roles.source} and {roles.target}", name=file.name)
+    return None
+
+
+def _are_media(cells: Sequence[str], modality: str) -> bool:
+    """Return whether most cells name image or audio files."""
+    filled = [cell for cell in cells if cell.strip()]
+    return 2 * sum(modality_by_name(cell.strip()) == modality for cell in filled) > len(filled)

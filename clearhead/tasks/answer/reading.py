@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +10,7 @@ from ...config import DataConfig
 from ...data.forms import SAMPLED_BY, as_pairs
 from ...data.split import QuestionSplit, split_questions
 from ...errors import DataError
-from ...readers.files import STDIN, Input, bytes_digest, expect_digest, inputs
-from ...readers.in_memory import as_paths
+from ...readers.files import STDIN, inputs
 from ...readers.questions import (
     Answer,
     Article,
@@ -21,11 +20,12 @@ from ...readers.questions import (
     read_questions,
 )
 from ...readers.skipped import Report
+from ...readers.source import Source, as_paths
 
 _CHUNK = 256  # texts whose questions are tokenized together
 
 
-class QuestionSource:
+class QuestionSource(Source):
     """Files of questions, which can be read repeatedly."""
 
     def __init__(self, data_or_paths: Any) -> None:
@@ -34,21 +34,7 @@ class QuestionSource:
             raise DataError(
                 "standard input (-) was given twice, but it can be read only once", name="data.train", value=list(paths)
             )
-        self._files = [file for path in paths for file in inputs(path)]
-        self.report = Report(tuple(it.name if isinstance(it, Input) else Input(it).name for it in paths))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for file in self._files:
-            file.close()
-
-    def digest(self) -> str:
-        return bytes_digest([self._files])
-
-    def expect_digest(self, digest: str) -> None:
-        expect_digest(self.digest(), digest, self.report.paths)
+        super().__init__(paths, [[file for path in paths for file in inputs(path)]])
 
     def read(self) -> QuestionCorpus:
         """Return all questions.
@@ -56,7 +42,7 @@ class QuestionSource:
         Raises:
             DataError: there are none.
         """
-        corpus = read_questions(self._files)
+        corpus = read_questions(self.sides[0])
         corpus.report.paths = self.report.paths  # a folder, not each of its files
         self.report = corpus.report
         return corpus

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...config import Config, Recipe
-from ...readers.in_memory import IN_MEMORY
+from ...readers.source import IN_MEMORY
 from ...scoring import score_labels
 from ...tasks.base import Task, example_of
 

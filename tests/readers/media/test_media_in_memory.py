@@ -8,11 +8,11 @@ import pytest
 from clearhead.config import DataConfig
 from clearhead.data.media_forms import IMAGES, TRANSCRIPTS
 from clearhead.errors import DataError
-from clearhead.readers.in_memory import as_paths
 from clearhead.readers.media.audio import read_audio
 from clearhead.readers.media.images import read_image
 from clearhead.readers.media.media_in_memory import with_whole_paths, write_media
 from clearhead.readers.media.media_source import MediaSource
+from clearhead.readers.source import as_paths
 
 Image = pytest.importorskip("PIL.Image")
 DICE = np.random.default_rng(0)

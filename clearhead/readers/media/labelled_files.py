@@ -1,16 +1,21 @@
-"""A folder with a folder of files for each label: images, recordings or texts."""
+"""Lists of labelled files: a folder of images, recordings or texts for each label, or an array and its labels."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 from ...errors import DataError
 from ...folder.archive import display_name
 from ..column_roles import Roles
 from ..files import STDIN, Input, broken_links, is_folder, tree
+from ..lines import read_lines
 from ..skipped import Report
 from ..tables import Pair
+from .array_files import is_array_file, item_name, read_array
+from .images import checked_pixels
 from .media_files import PLURAL
 
 _SHOWN = 5  # names in a note
@@ -31,9 +36,6 @@ class Listed:
 
     def __iter__(self) -> Iterator[Pair]:
         return iter(self.rows)
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def class_folders(folder: Path, roles: Roles, modality: str, expected: str) -> Listed:
@@ -88,6 +90,66 @@ def _files(label: Path) -> list[str]:
         return [*(str(file.path) for file in tree(label)), *links]
     except DataError:  # there are no files
         return links
+
+
+# --- arrays
+
+
+def arrays(first: str, second: str, expected: str) -> Listed:
+    """List the items of an array of images, with the labels in an array or on the lines of a file.
+
+    Raises:
+        DataError: the first file isn't an array of images, or their numbers differ.
+    """
+    both = f"{first} and {second}"
+    if not is_array_file(first):
+        raise DataError(
+            f"{first} isn't an array of images, so {second} can't be its labels",
+            expected=expected,
+            name=both,
+            value=(first, second),
+        )
+    images = read_array(first)
+    if images.ndim not in (3, 4):
+        raise DataError(
+            f"{first} has shape {images.shape}, which isn't that of images",
+            expected="(N, H, W) or (N, H, W, C)",
+            name=first,
+            value=images.shape,
+        )
+    labels = _labels(second)
+    if len(images) != len(labels):
+        raise DataError(
+            f"{first} has {len(images):,} images, and {second} has {len(labels):,} labels",
+            expected="as many labels as images",
+            name=both,
+            value=(len(images), len(labels)),
+        )
+    if len(images):
+        checked_pixels(images[0], f"an image in {first}")
+    report = Report((first, second), "an array of images and one of labels", unit="rows", item="row")
+    rows = list[Pair]()
+    for number, label in enumerate(labels, 1):
+        if label:
+            rows.append((number, item_name(first, number - 1), label))
+        else:
+            report.skip(number, "empty label", item_name(first, number - 1))
+    report.lines = len(labels)
+    return Listed(rows, report, Path(first).parent)
+
+
+def _labels(path: str) -> list[str]:
+    if not is_array_file(path):
+        return [line.decode("utf-8", "replace").strip() for line in read_lines(Input(path))]
+    labels = read_array(path)
+    if labels.dtype.kind not in "biuU" or labels.ndim not in (1, 2) or labels.size != len(labels):
+        raise DataError(
+            f"{path} has shape {labels.shape} and type {labels.dtype}, which aren't those of labels",
+            expected="a whole number or a text for each image: (N,)",
+            name=path,
+            value=labels.shape,
+        )
+    return [str(it) for it in np.asarray(labels).reshape(-1).tolist()]
 
 
 # --- texts

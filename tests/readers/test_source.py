@@ -8,9 +8,9 @@ import pytest
 from clearhead.config import DataConfig
 from clearhead.readers.column_roles import LABELLED, SUMMARIES
 from clearhead.readers.documents import Documents
-from clearhead.readers.in_memory import Rows, as_paths
 from clearhead.readers.pairs import PairSource, read_pairs
 from clearhead.readers.questions import read_questions
+from clearhead.readers.source import Rows, as_paths
 
 from .conftest import both, error_of, written
 

@@ -1,16 +1,18 @@
-"""Read lists of pairs, lists of dicts and DataFrames as if each row were a line of a file."""
+"""Data as it was given: paths, or rows in memory, which are read as if each row were a line of a file."""
 
+import hashlib
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ..config.values import is_text
 from ..errors import DataError
 from ..folder.archive import unpacked
 from .files import Input
+from .skipped import Report
 
 SOURCE, TARGET = "source", "target"  # keys of a pair
 IN_MEMORY = "rows in memory"  # what a run records as the name of its data; its temporary file has this name
@@ -38,6 +40,49 @@ class Rows(Input):
     def open(self) -> Iterator[io.BufferedReader]:
         """Open the rows as JSON Lines."""
         yield io.BufferedReader(io.BytesIO(self._content))
+
+
+class Source:
+    """Open files that can be read repeatedly. As a context manager, it closes them.
+
+    Args:
+        paths: the paths as they were given.
+        sides: all files, by the side of the examples that they hold.
+    """
+
+    report: Report  # of the last complete pass over the files
+
+    def __init__(self, paths: Sequence[str | Path | Input], sides: Sequence[Sequence[Input]]) -> None:
+        self.sides = sides
+        self.report = Report(tuple((path if isinstance(path, Input) else Input(path)).name for path in paths))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Delete the copies of streams."""
+        for side in self.sides:
+            for file in side:
+                file.close()
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the bytes of all files."""
+        whole = hashlib.sha256()
+        for side in self.sides:
+            whole.update(b"side")
+            for each in side:
+                with each.open() as file:
+                    whole.update(hashlib.file_digest(file, "sha256").digest())
+        return whole.hexdigest()
+
+    def expect_digest(self, digest: str) -> None:
+        """Raise a DataError if the files have changed since `digest` was computed."""
+        if self.digest() != digest:
+            name = " and ".join(self.report.paths)
+            raise DataError(f"{name} changed while being read", fix="run the command again", name=name)
 
 
 def as_paths(data: Any) -> list[str | Path | Input]:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from clearhead.errors import DataError
-from clearhead.readers.in_memory import as_paths
 from clearhead.readers.media.array_files import is_array_file, split_item
-from clearhead.readers.media.modality import modality_of
+from clearhead.readers.media.media_files import modality_of
+from clearhead.readers.source import as_paths
 
 
 def files(folder: Path, *names: str) -> Path:
