@@ -129,7 +129,7 @@ def train(
     from .training import run
     from .training.distributed.processes import joined
     from .training.open_run import RunOptions
-    from .training.warm_start import request, stages
+    from .training.warm_start import settings, stages
 
     with joined() as processes, _files(data) as files:
         options = RunOptions(
@@ -138,7 +138,7 @@ def train(
         options = options.in_one_of(processes)
         if files:
             config = config.assign({"data.train": files}, "user")
-        start = stages.train if request.is_warm_start(config, out, options) else run.train
+        start = stages.train if settings.is_warm_start(config, out, options) else run.train
         processes.check_supports(config, warm_start=start is stages.train)
         return start(config, out, options)
 

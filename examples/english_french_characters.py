@@ -18,7 +18,7 @@ from clearhead.model.transformer import EncoderDecoder, build
 from clearhead.pictures.figures import loss_curve
 from clearhead.tasks.loss import smoothed_cross_entropy
 from clearhead.training.memory import keep_freed_memory
-from clearhead.training.optimizers.optimizer import make_optimizer
+from clearhead.training.optimizers import make_optimizer
 from clearhead.training.schedule import Schedule
 
 PAD, START, END = 0, 1, 2

@@ -17,7 +17,7 @@ from clearhead.config import TrainConfig
 from clearhead.model.dropout import dropout as drop
 from clearhead.model.masks import padding_mask
 from clearhead.model.transformer import EncoderDecoder
-from clearhead.training.optimizers.optimizer import make_optimizer
+from clearhead.training.optimizers import make_optimizer
 
 PAD, START, END, ZERO = 0, 1, 2, 3  # ZERO is the token of the digit 0
 LONGEST = 8  # digits to sort

@@ -1,15 +1,22 @@
-"""Activations: the tensors that a forward pass keeps for the backward pass. Count them, and store fewer of them."""
+"""The blocks of a model in training: compile them, count the activations that they keep, and store fewer of them.
 
+Activations are the tensors that a forward pass keeps for the backward pass.
+"""
+
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from ..errors import ConfigError
 from ..model.blocks import DecoderBlock, EncoderBlock
 
 Forward: TypeAlias = Callable[..., Any]
@@ -103,3 +110,31 @@ class Activations:
         outside, *each = (sum(it.values()) for it in kept)
         largest = max((size for it in kept for size in it.values()), default=0)
         return cls(outside + sum(each), outside + inputs + max(each, default=0), largest)
+
+
+def check_compiler(device: str) -> None:
+    """Raise ConfigError unless torch.compile has what it needs for a device: a C++ compiler, or Triton on a GPU."""
+    if device.startswith("cuda"):
+        needed, found = "Triton, which comes with PyTorch for GPUs", find_spec("triton") is not None
+    else:
+        names = (os.environ.get("CXX", ""), "c++", "g++", "clang++", "cl")
+        needed, found = "a C++ compiler", any(it and shutil.which(it) for it in names)
+    if not found:
+        raise ConfigError(
+            f"train.compile needs {needed}, and this machine has none",
+            fix="install it, such as the package g++, or leave out train.compile",
+            name="train.compile",
+            value=True,
+        )
+
+
+def compile_blocks(model: nn.Module) -> None:
+    """Compile the blocks for training. Their first step, and some later ones with other shapes, wait for that.
+
+    Without gradients, they aren't compiled, since caches have many shapes.
+    """
+    change_training(model, _compiled)
+
+
+def _compiled(forward: Forward) -> Forward:
+    return torch.compile(forward, dynamic=True)

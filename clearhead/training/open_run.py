@@ -6,22 +6,25 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..config import Config, messages
+from ..config import TASKS, Config, messages, settings
 from ..config.custom_code import custom_parts
-from ..config.values import read_duration
+from ..config.values import read_duration, spell
+from ..decode.registry import check_name, choose_engine
 from ..errors import ConfigError
 from ..folder.checkpoint import Checkpoint, FollowedFolder, RunFolder
 from ..folder.model_folder import read_config
 from ..model.assembly import check_parts
 from ..tasks.base import EvaluationResult, Task
 from ..tasks.detect import find_task, with_modality
-from ..tasks.registry import task_of
-from .choices.early_checks import check_early, check_search
+from ..tasks.registry import task_named, task_of
+from ..tasks.settling import check_best, check_patience
+from .activations import check_compiler
+from .choices.hyperparameters import choose_device
 from .distributed.processes import ALONE, Processes
 from .example_store import Say
 from .init_from import InitFrom
 from .prepare import Prepared, prepare, prepare_again, refuse_contradictions
-from .report.tensorboard import summary_writer
+from .report.observers import summary_writer
 from .state import Observer
 from .trainer import Trainer
 
@@ -182,6 +185,59 @@ def _check(
     if stage.task is None:
         check_search(config)
     return config, task
+
+
+class AnyFormat:
+    """Every format that a model could be converted to. The real ones are only known when a model is used."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def check_early(config: Config) -> None:
+    """Check special tokens, device, compiler, decoding engine and the score to choose weights by, as far as possible.
+
+    Raises:
+        ConfigError: one of them is invalid.
+    """
+    _check_special(config)
+    device = choose_device(config.train.device)
+    if config.train.compile:
+        check_compiler(device)
+    check_name(config.decode.engine)
+    if config.train.task is not None:
+        config = with_modality(config)
+        check_search(task_of(config).settle(config))
+    elif config.is_users("train.best"):
+        scores = [name for task in TASKS for name in task_named(task).scores]
+        check_best(config, scores, "any task")
+        check_patience(config, [*dict.fromkeys(scores)])
+
+
+def _check_special(config: Config) -> None:
+    """Raise ConfigError if the user chose the id of a special token in a vocabulary that training is about to learn."""
+    if config.train.init_from:
+        return
+    for name, it in settings().items():
+        value, default = config.value(name), it.default
+        if it.fact and config.is_users(name) and value != default:
+            raise ConfigError(
+                f"{name}={spell(value)} doesn't fit a new vocabulary, whose special tokens have fixed ids",
+                expected=f"{spell(default)}, or train.init_from with a model that has this id",
+                fix=f"leave out {name}",
+                name=name,
+                value=value,
+            )
+
+
+def check_search(config: Config) -> None:
+    """Check that the decoding engine can run the model with these settings, if the model generates text.
+
+    Raises:
+        ConfigError: it can't.
+    """
+    if config.model.topology != "encoder-only":
+        choose_engine(config.model, config.decode, choose_device(config.train.device), AnyFormat())
 
 
 def _start(config: Config, stage: Stage, allowed: bool | Collection[str]) -> InitFrom | None:

@@ -29,7 +29,7 @@ from ..tokenization.source_and_target import Tokenizers, train_tokenizers
 from ..tokenization.tokenizer import Tokenizer
 from .choices import budget, memory_limit, thread_trial
 from .choices.hyperparameters import (
-    Choice,
+    Chosen,
     choose_batch,
     choose_device,
     choose_machine,
@@ -181,9 +181,9 @@ def _start_from(config: Config, start: InitFrom, say: Say) -> Config:
     return config
 
 
-def _choose_steps(config: Config, data: _Encoded, end: float, processes: int) -> tuple[Config, list[Choice]]:
+def _choose_steps(config: Config, data: _Encoded, end: float, processes: int) -> tuple[Config, list[Chosen]]:
     """Choose the steps and how they save memory, then the schedule."""
-    task, examples, choices = data.task, data.examples, list[Choice]()
+    task, examples, choices = data.task, data.examples, list[Chosen]()
     if config.train.budget:
         config, choices = budget.plan(config, task, examples, lambda: end - time.monotonic(), data.scoring)
     if config.train.memory:
@@ -343,14 +343,14 @@ def _train_tokenizers(corpus: Divided, config: Config, say: Say) -> Tokenizers:
     return tokenizers
 
 
-def _with_vocabularies(config: Config, tokenizers: Tokenizers) -> tuple[Config, list[Choice]]:
+def _with_vocabularies(config: Config, tokenizers: Tokenizers) -> tuple[Config, list[Chosen]]:
     """Return the settings with both vocabulary sizes. Two learned vocabularies can't share an embedding."""
     sizes = {"src": tokenizers.source.vocab_size, "tgt": tokenizers.target.vocab_size}
     values: dict[str, Any] = {f"model.{side}_vocab_size": size for side, size in sizes.items()}
     if config.model.tie != "all" or tokenizers.joint or config.train.init_from:
         return config.assign(values, "data"), []
     why = "source and target have separate vocabularies"
-    return config.assign(values | {"model.tie": "target"}, "data"), [Choice("model.tie", "target", why)]
+    return config.assign(values | {"model.tie": "target"}, "data"), [Chosen("model.tie", "target", why)]
 
 
 def _encoded(task: Task, store: Store, valid: Any | None, test: Any | None, say: Say) -> _Encoded:

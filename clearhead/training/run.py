@@ -24,7 +24,7 @@ from ..scoring import score_labels
 from ..tasks.base import EvaluationResult, Task, example_of
 from ..tasks.examples import Examples, FreshBatches
 from ..tokenization.ragged import IntArray
-from .choices.forecast import forecast
+from .choices.memory_limit import forecast
 from .deadline import Deadline, shortfall
 from .distributed.processes import Processes
 from .example_store import Say
@@ -33,9 +33,8 @@ from .open_run import Opened, RunOptions, Stage, follow_run, open_run
 from .prepare import Prepared
 from .report.card import model_card, with_scores, with_section, with_steps
 from .report.metrics import MetricsLog, Unlogged, read_metrics
+from .report.observers import TensorBoard, Watch
 from .report.progress import Progress
-from .report.tensorboard import TensorBoard
-from .report.watch import Watch
 from .signals import StoppedError, StopSignals
 from .state import Run, State
 from .trainer import Objective, Trainer

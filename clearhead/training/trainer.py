@@ -21,7 +21,7 @@ from .deadline import Deadline
 from .distributed.processes import Loss
 from .distributed.shares import gathered
 from .memory import release_freed_memory
-from .optimizers.optimizer import load_optimizer, optimizer_tensors
+from .optimizers import load_optimizer, optimizer_tensors
 from .schedule import Schedule, StretchedSchedule
 from .selection import Selection
 from .state import Run, State

@@ -17,12 +17,11 @@ from ..config import TrainConfig
 from ..errors import TrainingError
 from ..folder.model_folder import load_weights
 from ..tokenization.ragged import IntArray
-from .activations import checkpoint_activations
+from .activations import checkpoint_activations, compile_blocks
 from .averaging import MovingAverage
-from .compilation import compile_blocks
 from .distributed.processes import ALONE, Loss, Processes
 from .distributed.shares import gathered, own_share
-from .optimizers.optimizer import make_optimizer
+from .optimizers import make_optimizer
 
 if TYPE_CHECKING:
     from .distributed.sharding import Shards

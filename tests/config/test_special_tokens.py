@@ -4,7 +4,7 @@ import pytest
 
 from clearhead.config import Config, DecodeConfig, ModelConfig, SpecialTokens
 from clearhead.errors import ConfigError
-from clearhead.training.choices.early_checks import check_early
+from clearhead.training.open_run import check_early
 
 
 def test_the_defaults_are_those_of_a_new_vocabulary() -> None:

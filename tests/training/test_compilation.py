@@ -12,14 +12,14 @@ from clearhead.api import train
 from clearhead.config import ModelConfig
 from clearhead.errors import ConfigError
 from clearhead.model.transformer import build
-from clearhead.training import activations, compilation
-from clearhead.training.compilation import check_compiler, compile_blocks
+from clearhead.training import activations
+from clearhead.training.activations import check_compiler, compile_blocks
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_machine_without_a_compiler_says_so_before_it_reads_data(device: str, toy, monkeypatch) -> None:
-    monkeypatch.setattr(compilation.shutil, "which", lambda _: None)
-    monkeypatch.setattr(compilation, "find_spec", lambda _: None)
+    monkeypatch.setattr(activations.shutil, "which", lambda _: None)
+    monkeypatch.setattr(activations, "find_spec", lambda _: None)
     with pytest.raises(ConfigError) as caught:
         check_compiler(device)
     assert caught.value.name == "train.compile"
@@ -34,7 +34,7 @@ def test_blocks_are_compiled_for_training_alone(monkeypatch: pytest.MonkeyPatch)
     def watched(forward: Callable[..., Tensor], *, dynamic: bool) -> Callable[..., Tensor]:
         return lambda *inputs, **named: (calls.append(dynamic), forward(*inputs, **named))[1]
 
-    monkeypatch.setattr(compilation.torch, "compile", watched)
+    monkeypatch.setattr(activations.torch, "compile", watched)
     activations._changed.cache_clear()
     model = build(
         ModelConfig(

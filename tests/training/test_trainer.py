@@ -18,7 +18,7 @@ from clearhead.errors import TrainingError
 from clearhead.folder.checkpoint import Checkpoint, RunFolder, read_checkpoint
 from clearhead.folder.model_folder import model_files, weights_from_bytes
 from clearhead.training.distributed.processes import Group, Processes
-from clearhead.training.optimizers.optimizer import optimizer_tensors
+from clearhead.training.optimizers import optimizer_tensors
 from clearhead.training.report.metrics import MetricsLog, read_metrics
 from clearhead.training.report.progress import Progress
 from clearhead.training.schedule import Schedule

@@ -127,7 +127,7 @@ def _show_data(config: Config, allow_custom_code: bool) -> None:
 def _say_task(config: Config) -> None:
     """Print the columns that an explicitly given task uses. A detected task is printed when it's detected."""
     from ...tasks.detect import find_task, with_modality
-    from ...training.choices.early_checks import check_early
+    from ...training.open_run import check_early
 
     check_early(config)
     config = with_modality(config)

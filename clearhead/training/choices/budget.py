@@ -15,7 +15,7 @@ from ...model.fronts.tokens import Embedding
 from ...tasks.base import Dataset, Task
 from ..deadline import AIM, CLOSING, Scoring
 from . import memory_limit
-from .hyperparameters import Choice, fast_rate, has_open_shape, short_warmup, with_preset
+from .hyperparameters import Chosen, fast_rate, has_open_shape, short_warmup, with_preset
 from .thread_trial import SECONDS, Steps, candidates, time_steps
 
 _SHAPES = ("nano", "mini", "small", "base", "big")
@@ -43,19 +43,19 @@ class Measured:
     weights: int
     seconds: float
     tokens: float
-    threads: Choice | None = None
+    threads: Chosen | None = None
 
     def learns_enough(self, seconds: float) -> bool:
         """Return whether this many seconds are enough to train a model of this size."""
         return seconds / self.seconds * self.tokens >= _TOKENS_PER_WEIGHT * self.weights
 
 
-def begin(config: Config) -> tuple[Config, list[Choice]]:
+def begin(config: Config) -> tuple[Config, list[Chosen]]:
     """Choose the settings that depend only on the budget: pre-norm, which learns faster, and the evaluation size."""
     sentences = min(max(int(read_duration(config.train.budget) / 2), 50), config.train.eval_sentences)
     choices = [
-        Choice("model.pre_norm", True, "learns faster with a short budget"),
-        Choice("train.eval_sentences", sentences, "leaves time for training"),
+        Chosen("model.pre_norm", True, "learns faster with a short budget"),
+        Chosen("train.eval_sentences", sentences, "leaves time for training"),
     ]
     choices = [choice for choice in choices if config.accepts(choice.name, "budget")]
     return config.assign({choice.name: choice.value for choice in choices}, "budget"), choices
@@ -67,7 +67,7 @@ def plan(
     examples: Dataset,
     left: Callable[[], float],
     scoring: Scoring,
-) -> tuple[Config, list[Choice]]:
+) -> tuple[Config, list[Chosen]]:
     """Choose the model size, steps and schedule of a run with a budget. Values set by the user are kept.
 
     Args:
@@ -93,14 +93,14 @@ def plan(
         raise _too_small(config, max(steps, 0), shape, least)
     epochs = steps * shape.tokens / examples.tokens
     choices = [
-        Choice("train.steps", steps, f"{shape.seconds:.2f} seconds per step (measured); {_round(epochs)} epochs"),
-        Choice("train.warmup", *short_warmup(steps)),
-        Choice("train.lr", *fast_rate(config, examples.tokens)),
-        Choice("train.schedule", "linear", "falls to zero at the last step"),
-        Choice("train.eval_every", max(steps // _EVALUATIONS, 1), f"{_EVALUATIONS} evaluations"),
+        Chosen("train.steps", steps, f"{shape.seconds:.2f} seconds per step (measured); {_round(epochs)} epochs"),
+        Chosen("train.warmup", *short_warmup(steps)),
+        Chosen("train.lr", *fast_rate(config, examples.tokens)),
+        Chosen("train.schedule", "linear", "falls to zero at the last step"),
+        Chosen("train.eval_every", max(steps // _EVALUATIONS, 1), f"{_EVALUATIONS} evaluations"),
     ]
     if not config.train.begins_trained:  # a trained model keeps its dropout
-        choices.append(Choice("model.dropout", _dropout(epochs), f"for {_round(epochs)} epochs"))
+        choices.append(Chosen("model.dropout", _dropout(epochs), f"for {_round(epochs)} epochs"))
     choices = [choice for choice in choices if config.accepts(choice.name, "budget")]
     config = config.assign({choice.name: choice.value for choice in choices}, "budget")
     if shape.threads is not None:
@@ -108,7 +108,7 @@ def plan(
         choices.append(shape.threads)
     if chooses_shape:
         why = _why(shape, seconds - CLOSING, task.units.tokens)
-        choices.insert(0, Choice("train.preset", shape.name, why))
+        choices.insert(0, Chosen("train.preset", shape.name, why))
     return config, choices
 
 

@@ -29,7 +29,7 @@ _MUCH = 400_000  # tokens per epoch, for classification
 
 
 @dataclass(frozen=True)
-class Choice:
+class Chosen:
     """A chosen setting and the reason, for the log and the model card."""
 
     name: str
@@ -40,20 +40,20 @@ class Choice:
         return f"{self.name} = {self.value}: {self.why}"
 
 
-def choose_machine(config: Config) -> tuple[Config, list[Choice]]:
+def choose_machine(config: Config) -> tuple[Config, list[Chosen]]:
     """Choose device, threads and precision."""
     train, choices = config.train, []
     device = choose_device(train.device)
     if train.device == "auto":
-        choices.append(Choice("train.device", device, "the fastest on this machine"))
+        choices.append(Chosen("train.device", device, "the fastest on this machine"))
     threads = usual_threads(train)
     if train.threads is None:
         why = "set by OMP_NUM_THREADS" if threads_asked_for() else "every core available to this process"
-        choices.append(Choice("train.threads", threads, why))
+        choices.append(Chosen("train.threads", threads, why))
     precision: str = train.precision
     if precision == "auto":
         precision, why = _precision(torch.device(device), threads)
-        choices.append(Choice("train.precision", precision, why))
+        choices.append(Chosen("train.precision", precision, why))
     return config.assign({choice.name: choice.value for choice in choices}, "machine"), choices
 
 
@@ -68,7 +68,7 @@ def threads_asked_for() -> int:
     return int(asked) if asked.isdecimal() else 0
 
 
-def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, list[Choice]]:
+def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, list[Chosen]]:
     """Choose preset and vocabulary size from the number of training examples.
 
     Args:
@@ -77,14 +77,14 @@ def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, 
         what: a description of the data for the log (default: "1,000 pairs").
     """
     what = what or counted(n_pairs, "pairs")
-    choices: list[Choice] = []
+    choices: list[Chosen] = []
     if config.train.preset is None and has_open_shape(config) and not config.train.budget:
         few = 200_000 if config.model.head == "class" else 20_000
         name = "nano" if n_pairs < few else "small" if n_pairs < 1_000_000 else "base"
         kept = [it for it in preset(name) if not config.accepts(it, "data")]
         config = with_preset(config, name, "data")
         but = f", except {', '.join(kept)}" if kept else ""
-        choices.append(Choice("train.preset", name, f"for {what}{but}"))
+        choices.append(Chosen("train.preset", name, f"for {what}{but}"))
     elif config.train.preset is not None:  # a Config made without `override` contains only the preset's name
         config = with_preset(config, config.train.preset, "data")
     has_text = config.model.head != "class" or config.data.modality == "text"
@@ -95,7 +95,7 @@ def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, 
             sizes = ((2_000, 1000), (20_000, 2000), (500_000, 4000), (5_000_000, 16_000))
             size, why = next((size for below, size in sizes if n_pairs < below), 32_000), f"for {what}"
         config = config.assign({"data.vocab_size": size}, "data")
-        choices.append(Choice("data.vocab_size", size, why))
+        choices.append(Chosen("data.vocab_size", size, why))
     return config, choices
 
 
@@ -109,12 +109,12 @@ def with_preset(config: Config, name: str, origin: Origin) -> Config:
     return config.choose({"train.preset": name}, origin).choose(PRESETS[name], origin_of(name))
 
 
-def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list[Choice]]:
+def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list[Chosen]]:
     """Choose the batch size from the number of tokens per epoch. `what` describes the tokens for the log."""
     if config.data.batch_tokens is not None:
         return config, []
     tokens, why = usual_batch(config, n_tokens), f"for {n_tokens:,} {what} per epoch"
-    return config.assign({"data.batch_tokens": tokens}, "data"), [Choice("data.batch_tokens", tokens, why)]
+    return config.assign({"data.batch_tokens": tokens}, "data"), [Chosen("data.batch_tokens", tokens, why)]
 
 
 def batches_of(config: Config, examples: Dataset) -> Plan:
@@ -142,7 +142,7 @@ def usual_batch(config: Config, n_tokens: int) -> int:
     return max(tokens, config.data.max_len + 1)
 
 
-def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list[Choice]]:
+def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list[Chosen]]:
     """Choose steps, optimiser, schedule, warmup, learning rate and the intervals of evaluations and checkpoints.
 
     Raises:
@@ -151,7 +151,7 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
     train, choices = config.train, []
 
     def choose(name: str, value: int | float | str, why: str) -> Any:
-        choices.append(Choice(f"train.{name}", value, why))
+        choices.append(Chosen(f"train.{name}", value, why))
         return value
 
     steps, warmup, an_epoch = train.steps, train.warmup, batches_an_epoch / train.accumulate
@@ -201,7 +201,7 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
         choose("save_every", eval_every, "at every evaluation")
     fresh = config.model.topology == "decoder-only" and not train.begins_trained  # a trained model keeps its dropout
     if fresh and steps < _FEW * an_epoch and config.accepts("model.dropout", "data") and config.model.dropout:
-        choices.append(Choice("model.dropout", 0.0, f"fewer than {_FEW} epochs don't overfit"))
+        choices.append(Chosen("model.dropout", 0.0, f"fewer than {_FEW} epochs don't overfit"))
     return config.assign({choice.name: choice.value for choice in choices}, "data"), choices
 
 

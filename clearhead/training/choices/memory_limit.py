@@ -1,4 +1,4 @@
-"""Train within a memory limit: choose how batches are divided, and whether activations are checkpointed.
+"""Memory of training: forecast it, and keep to a limit by dividing batches and checkpointing activations.
 
 The choice is made and recorded before the first step. An estimate picks the settings, and a trial step with the largest
 batch checks them. Neither changes what a step learns: its gradient is still that of the whole batch.
@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+from torch import nn
 
-from ...config import Config
-from ...config.values import read_size
+from ...config import Config, ModelConfig, Recipe
+from ...config.values import counted, read_size
 from ...errors import ConfigError
 from ...folder.model_folder import weights_to_bytes
-from ...tasks.base import Dataset, Task
+from ...tasks.base import Dataset, Task, Units
+from ...tasks.denoise.masking import TOKENS_TO_FIND
 from ...tokenization.ragged import IntArray
 from ..activations import Activations
 from ..memory import memory_in_use, peak_memory, release_freed_memory
-from ..optimizers.optimizer import optimizer_tensors
+from ..optimizers import optimizer_tensors
 from ..update import divided
-from .hyperparameters import Choice, batches_of
-from .untrained import Untrained
+from .hyperparameters import Chosen, batches_of
+from .thread_trial import Untrained
 
 _LIBRARIES = 4.5e8  # bytes of a process on a system that doesn't report them
 _LATER = 1.5e8  # bytes for libraries that scores and pictures need
@@ -32,6 +34,11 @@ _SLACK = 1.1  # of activations, for the kernels' own memory
 _SMALL = 512  # tokens; dividing a batch further costs more time than activation checkpointing
 _STATE = 16  # bytes of a weight, with its gradient and Adam's moments
 _SAVING = 28  # bytes of a weight while a checkpoint is written: no gradient, but two copies of the moments
+_PROCESS = 4.3e8  # bytes that every process needs for its libraries
+# Bytes for each token of a batch: in each layer, per unit of d_model and of d_ff; and per logit. Measured on short
+# sentences. Attention takes more on long ones.
+_BYTES = {"bf16": (48, 3, 3), "fp32": (68, 7, 10)}
+_ROWS = 1024  # of logits at once, in evaluations; the loss needs fewer
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,7 @@ class _Batch:
         return self.fixed[checkpointed] + self.each[checkpointed] * math.ceil(len(self.rows) / parts)
 
 
-def fit(config: Config, task: Task, examples: Dataset, processes: int = 1) -> tuple[Config, list[Choice]]:
+def fit(config: Config, task: Task, examples: Dataset, processes: int = 1) -> tuple[Config, list[Chosen]]:
     """Choose train.micro_batches and train.activation_checkpointing for `train.memory`. Values of the user are kept.
 
     Args:
@@ -81,7 +88,7 @@ def fit(config: Config, task: Task, examples: Dataset, processes: int = 1) -> tu
         ConfigError: no choice keeps to the limit. The message gives the smallest limit that works, or an estimate of it
             if no trial step has checked that.
     """
-    trial, most, excess = Trial(config, task, examples, processes), _AIM * read_size(config.train.memory), 1.0
+    trial, most, excess = MemoryTrial(config, task, examples, processes), _AIM * read_size(config.train.memory), 1.0
     for way in trial.ways():
         if excess * trial.peak(way) > most:
             continue
@@ -92,7 +99,7 @@ def fit(config: Config, task: Task, examples: Dataset, processes: int = 1) -> tu
     raise _too_little(config, excess * min(map(trial.peak, trial.ways())) / _AIM, checked=excess > 1)
 
 
-def _chosen(config: Config, trial: "Trial", way: Division, measured: float | None) -> tuple[Config, list[Choice]]:
+def _chosen(config: Config, trial: "MemoryTrial", way: Division, measured: float | None) -> tuple[Config, list[Chosen]]:
     size, how = (trial.peak(way), "estimated") if measured is None else (measured, "measured")
     activations = trial.activations(way) / 1e9
     why = (
@@ -100,8 +107,8 @@ def _chosen(config: Config, trial: "Trial", way: Division, measured: float | Non
         f"and optimiser, {activations:.2f} GB for activations"
     )
     found = [
-        Choice("train.micro_batches", way.micro_batches, why),
-        Choice(
+        Chosen("train.micro_batches", way.micro_batches, why),
+        Chosen(
             "train.activation_checkpointing", way.checkpointed, "saves memory" if way.checkpointed else "not needed"
         ),
     ]
@@ -123,7 +130,7 @@ def _too_little(config: Config, least: float, *, checked: bool) -> ConfigError:
     )
 
 
-class Trial:
+class MemoryTrial:
     """A model, and the batches of its run that take the most memory."""
 
     def __init__(self, config: Config, task: Task, examples: Dataset, processes: int) -> None:
@@ -199,3 +206,42 @@ class Trial:
         each = tuple(last - one or one for one, last in zip(found[0], found[-1]))
         fixed = tuple(one - one_more for one, one_more in zip(found[0], each))
         return _Batch(rows, tokens, (fixed[0], fixed[1]), (each[0], each[1]))
+
+
+# --- a rough estimate for every run, on which nothing depends ---------------------------------------------------------
+
+
+def forecast(config: Recipe, model: nn.Module, examples: Dataset, units: Units, *, done: int = 0) -> str:
+    """Return one line with the parameters, examples, steps and memory of a run after `done` steps."""
+    n_parameters = sum(p.numel() for p in model.parameters())
+    steps = config.train.steps
+    batches = examples.batches(config.data.batch_tokens, max_rows=config.data.batch_sentences)
+    memory = _memory(config, n_parameters, math.ceil(max(batches.sizes()) / config.train.micro_batches))
+    left = f", {steps - done:,} left" if done else ""
+    length = counted(steps, "steps") + left
+    epoch = f"{counted(len(examples), units.examples)}, {examples.tokens:,} {units.tokens} per epoch"
+    return f"{n_parameters:,} parameters; {epoch}; {length}; about {memory / 1e9:.1f} GB of memory"
+
+
+def _memory(config: Recipe, n_parameters: int, tokens: int) -> float:
+    """Estimate the bytes that training takes with batches of `tokens` tokens. Gradient accumulation doesn't add any.
+
+    With activation checkpointing, a block keeps its input alone, in float32.
+    """
+    model = config.model
+    n_layers = model.n_encoder_layers * (model.topology != "decoder-only")
+    n_layers += model.n_decoder_layers * (model.topology != "encoder-only")
+    per_width, per_d_ff, per_logit = _BYTES["bf16" if config.train.precision == "bf16" else "fp32"]
+    in_block = per_width * model.d_model + per_d_ff * model.d_ff
+    per_token = (
+        in_block + n_layers * 4 * model.d_model if config.train.activation_checkpointing else n_layers * in_block
+    )
+    per_weight = 20 if config.train.ema else 16  # weight, gradient, two moments and the average, 4 bytes each
+    return _PROCESS + per_weight * n_parameters + tokens * per_token + per_logit * _logits(model, tokens)
+
+
+def _logits(model: ModelConfig, tokens: int) -> float:
+    """Return the number of logits that exist at once, with batches of `tokens` tokens."""
+    if model.topology != "encoder-only":
+        return model.tgt_vocab_size * (tokens if model.copy else min(tokens, _ROWS))
+    return TOKENS_TO_FIND * model.src_vocab_size * tokens if model.head == "token" else 0

@@ -10,18 +10,21 @@ import os
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from ...config import Config, Recipe
 from ...decode.engine import usable_cores
+from ...model.transformer import build
 from ...tasks.base import Dataset, Task
+from ...tokenization.ragged import IntArray
 from ..distributed.processes import ALONE, Processes
 from ..memory import release_freed_memory
-from .hyperparameters import Choice, batches_of, threads_asked_for, usual_threads
-from .untrained import Untrained
+from ..update import Update
+from .hyperparameters import DEFAULT_OPTIMIZER, Chosen, batches_of, threads_asked_for, usual_threads
 
 SECONDS = 4.0  # no turn begins later
 _TURNS = 3  # at most
@@ -29,6 +32,24 @@ _HOPELESS = 1.5  # times the shortest step; what takes longer isn't tried again
 _WORTH = 1.25  # times as fast, to be worth more threads
 _FEWEST = 200  # steps of a run, to be worth a trial
 _NOTICED = 0.2  # cores
+
+
+class Untrained:
+    """A model with the settings of a run, and its loss. Nobody keeps the model."""
+
+    def __init__(self, config: Config, task: Task, examples: Dataset) -> None:
+        self._config, self._task, self._examples = config.train, task, examples
+        torch.manual_seed(config.train.seed)
+        self.model = build(config.model).to(config.train.device)
+
+    def loss(self, model: torch.nn.Module, rows: IntArray) -> torch.Tensor:
+        """Return the loss of a model for these examples. -> ()"""
+        return self._task.loss(model, self._examples, rows, smoothing=self._config.label_smoothing)
+
+    def update(self, processes: Processes = ALONE, **changes: Any) -> Update:
+        """Return the update of this model, with some settings of training changed."""
+        settings = {"optimizer": self._config.optimizer or DEFAULT_OPTIMIZER, **changes}
+        return Update(self.model, self.loss, replace(self._config, **settings), processes)
 
 
 class Steps:
@@ -62,7 +83,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Timing:
+class ThreadTiming:
     """The result of a trial.
 
     Attributes:
@@ -81,7 +102,7 @@ class Timing:
         best = min(self.seconds.values())
         return min(count for count, seconds in self.seconds.items() if seconds < _WORTH * best)
 
-    def choice(self, unit: str) -> Choice:
+    def choice(self, unit: str) -> Chosen:
         """Return the number of threads to train with. `unit` names the tokens."""
         rates = {count: self.tokens / seconds for count, seconds in self.seconds.items()}
         own = rates.pop(self.threads)
@@ -91,10 +112,10 @@ class Timing:
             why += f", {rates[count]:,.0f} with {count} thread{'s' * (count > 1)}"
         if self.others >= _NOTICED:
             why += f"; other programs use {self.others:.1f} of {usable_cores()} cores (if they end soon, set --threads)"
-        return Choice("train.threads", self.threads, why)
+        return Chosen("train.threads", self.threads, why)
 
 
-def choose_threads(config: Recipe, task: Task, examples: Dataset) -> tuple[Recipe, list[Choice]]:
+def choose_threads(config: Recipe, task: Task, examples: Dataset) -> tuple[Recipe, list[Chosen]]:
     """Choose the number of threads, unless the user did or the run is too short for a trial."""
     counts = candidates(config)
     if len(counts) == 1 or config.train.steps < _FEWEST:
@@ -113,7 +134,7 @@ def candidates(config: Config) -> list[int]:
     return [*itertools.takewhile(lambda it: it < most, (2**power for power in itertools.count())), most]
 
 
-def time_steps(steps: Steps, counts: Sequence[int], limit: float = SECONDS) -> Timing:
+def time_steps(steps: Steps, counts: Sequence[int], limit: float = SECONDS) -> ThreadTiming:
     """Time steps with each of these numbers of threads, for about `limit` seconds after a first one.
 
     Large numbers come first, and smaller ones aren't tried once the time of a step grows much.
@@ -133,7 +154,7 @@ def time_steps(steps: Steps, counts: Sequence[int], limit: float = SECONDS) -> T
         counts = [count for count in reversed(counts) if count in _promising(seconds)]
     torch.set_num_threads(before)
     medians = {count: statistics.median(it) for count, it in seconds.items()}
-    return Timing(medians, statistics.fmean(tokens), others.cores())
+    return ThreadTiming(medians, statistics.fmean(tokens), others.cores())
 
 
 def _promising(seconds: Mapping[int, Sequence[float]]) -> list[int]:

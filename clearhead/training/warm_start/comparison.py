@@ -1,7 +1,6 @@
 """Compare a warm start with the same training without it, for the model card and the log."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...config.custom_code import custom_parts
@@ -20,44 +19,38 @@ _HEADING = "With and without pretraining on the texts"
 _CHANCE = 0.05  # a smaller two-tailed p-value is significant
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The stages to compare.
+def compare(
+    prepared: Prepared, judged: EvaluationResult | None, *, without: Path, pretrained: Path, n_runs: int, score: str
+) -> tuple[str, str, str]:
+    """Return heading, text and verdict of a model card section. The verdict is "" without a validation split.
 
-    Attributes:
+    Args:
+        prepared: the last stage.
+        judged: its final scores.
         without: folder of the baseline.
         pretrained: folder of the pretrained model.
         n_runs: number of times the task was trained from the pretrained weights.
         score: the score that the verdict is based on.
     """
+    text = _describe_pretraining(pretrained, custom_parts(prepared.config).values())
+    if n_runs > 1:
+        text += f" The task was then trained {n_runs} times from there, and the mean of the weights was tried."
+    if judged is None:
+        return _HEADING, f"{text}\n\nThe effect wasn't measured: nothing was held out.", ""
+    systems = {"without": _judge_baseline(without, prepared), "with": judged}
+    scores = table({name: it.scores.to_dict() for name, it in systems.items()}, "pretraining")
+    verdict = _verdict(score_labels.LABELS[score], *prepared.task.compare([*systems.items()]).by_score[score])
+    what = f"pretraining on the texts{f' and averaging {n_runs} runs' if n_runs > 1 else ''} {verdict}"
+    text = f"{text}\n\n{scores}\n\n{what[0].upper()}{what[1:]}. The model without it is in `{without.name}`."
+    return _HEADING, text, what
 
-    without: Path
-    pretrained: Path
-    n_runs: int
-    score: str
 
-    def section(self, prepared: Prepared, judged: EvaluationResult | None) -> tuple[str, str, str]:
-        """Return heading, text and verdict, given the final scores. The verdict is "" without a validation split."""
-        allowed = custom_parts(prepared.config).values()
-        text = _describe_pretraining(self.pretrained, allowed)
-        if self.n_runs > 1:
-            text += f" The task was then trained {self.n_runs} times from there, and the mean of the weights was tried."
-        if judged is None:
-            return _HEADING, f"{text}\n\nThe effect wasn't measured: nothing was held out.", ""
-        systems = {"without": self._judge_baseline(prepared), "with": judged}
-        scores = table({name: it.scores.to_dict() for name, it in systems.items()}, "pretraining")
-        first, second = prepared.task.compare([*systems.items()]).by_score[self.score]
-        verdict = _verdict(score_labels.LABELS[self.score], first, second)
-        what = f"pretraining on the texts{f' and averaging {self.n_runs} runs' if self.n_runs > 1 else ''} {verdict}"
-        text = f"{text}\n\n{scores}\n\n{what[0].upper()}{what[1:]}. The model without it is in `{self.without.name}`."
-        return _HEADING, text, what
-
-    def _judge_baseline(self, prepared: Prepared) -> EvaluationResult:
-        folder = load_model_folder(self.without, allow_custom_code=custom_parts(prepared.config).values())
-        model = build(folder.config.model).to(folder.config.train.device)
-        load_weights(model, folder.weights)
-        search = prepared.config.override({"decode.n_best": 1, "decode.engine": IN_MEMORY}).decode
-        return prepared.task.evaluate(model, prepared.valid, search)
+def _judge_baseline(without: Path, prepared: Prepared) -> EvaluationResult:
+    folder = load_model_folder(without, allow_custom_code=custom_parts(prepared.config).values())
+    model = build(folder.config.model).to(folder.config.train.device)
+    load_weights(model, folder.weights)
+    search = prepared.config.override({"decode.n_best": 1, "decode.engine": IN_MEMORY}).decode
+    return prepared.task.evaluate(model, prepared.valid, search)
 
 
 def _describe_pretraining(pretrained: Path, allowed: Collection[str]) -> str:

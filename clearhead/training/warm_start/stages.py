@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -11,28 +12,35 @@ from ...folder.atomic import remove_folder, writing
 from ...folder.checkpoint import CHECKPOINTS, RunFolder
 from ...folder.contents import has_begun
 from ...folder.manifest import MANIFEST, Manifest
-from ...folder.model_folder import CONFIG, read_config
+from ...folder.model_folder import CONFIG, load_model_folder, read_config
 from ...tasks.base import EvaluationResult
 from ...tasks.denoise.task import denoising
 from ...tasks.registry import task_of
-from ..choices.early_checks import check_early
+from ..averaging import mean_weights
 from ..init_from import InitFrom
-from ..open_run import RunOptions, Stage, with_task
+from ..open_run import RunOptions, Stage, check_early, with_task
 from ..prepare import Prepared, refuse_contradictions
 from ..run import train as train_stage
 from ..signals import StopSignals
-from .comparison import Comparison
-from .request import (
+from ..trainer import Trainer
+from .comparison import compare
+from .settings import (
+    Clock,
+    baseline,
+    check,
+    fine_tuning,
     forget_old_model,
     forget_request,
     holds_old_model,
+    intermediate,
     mark_old_model,
+    number_of_runs,
+    pretraining,
     read_request,
+    step_factor,
     was_requested,
     write_request,
 )
-from .soup import try_soup
-from .stage_settings import Clock, baseline, check, fine_tuning, intermediate, number_of_runs, pretraining, step_factor
 
 WITHOUT, PRETRAINED, ALSO = ".without", ".pretrained", ".run-"
 
@@ -154,8 +162,14 @@ class _WarmStart:
 
     def _section(self, prepared: Prepared, judged: EvaluationResult | None) -> tuple[str, str]:
         """Return the section of the model card that compares the result with the baseline."""
-        comparison = Comparison(self.without, self.pretrained, self.n_runs, self.task.main_score())
-        heading, text, verdict = comparison.section(prepared, judged)
+        heading, text, verdict = compare(
+            prepared,
+            judged,
+            without=self.without,
+            pretrained=self.pretrained,
+            n_runs=self.n_runs,
+            score=self.task.main_score(),
+        )
         if verdict:
             self.say(f"{verdict}; the model without it is {self.without}")
         return heading, text
@@ -180,3 +194,16 @@ class _WarmStart:
 
 def _is_complete(path: Path) -> bool:
     return (path / MANIFEST).exists() and Manifest.read(path).finished is not None
+
+
+def try_soup(trainer: Trainer, others: Sequence[Path], allowed: bool | Collection[str]) -> None:
+    """Average the kept weights of this run and of the finished runs `others`, and keep the mean if it scores best.
+
+    Runs from the same weights end in the same basin of the loss, so their mean, a model soup (Wortsman et al. 2022), is
+    often better than any of them.
+    """
+    out, state, count = trainer.run.folder.path, trainer.state, len(others) + 1
+    is_kept = state.mean == f"{count} runs"  # an earlier process was killed after keeping the mean
+    folders = [out] if is_kept else [*others, out]
+    weights, _ = mean_weights(load_model_folder(it, allow_custom_code=allowed).weights for it in folders)
+    trainer.selection.try_mean(state, weights, count, "runs")

@@ -11,7 +11,7 @@ from clearhead.model.transformer import build
 from clearhead.tasks.examples import Examples
 from clearhead.tasks.translate.task import Translation
 from clearhead.tokenization.ragged import Ragged
-from clearhead.training.choices.forecast import forecast
+from clearhead.training.choices.memory_limit import forecast
 
 
 def config(**model: int) -> Config:
@@ -95,7 +95,7 @@ from clearhead.tasks.loss import projected_cross_entropy
 from clearhead.tasks.examples import Examples
 from clearhead.tasks.translate.task import Translation
 from clearhead.tokenization.ragged import Ragged
-from clearhead.training.choices.forecast import forecast
+from clearhead.training.choices.memory_limit import forecast
 from clearhead.training.update import Update
 
 config = Config.from_record(json.loads(sys.argv[1]), source="the test")

@@ -12,7 +12,7 @@ from clearhead.config import PRESETS, SHAPE, Config, ModelConfig, TrainConfig, p
 from clearhead.errors import ConfigError
 from clearhead.training.choices import hyperparameters
 from clearhead.training.choices.hyperparameters import (
-    Choice,
+    Chosen,
     choose_batch,
     choose_device,
     choose_machine,
@@ -22,7 +22,7 @@ from clearhead.training.choices.hyperparameters import (
 )
 
 
-def names(choices: list[Choice]) -> list[str]:
+def names(choices: list[Chosen]) -> list[str]:
     return [choice.name for choice in choices]
 
 

@@ -14,7 +14,7 @@ from clearhead.config import Config
 from clearhead.config.values import read_size
 from clearhead.errors import ConfigError
 from clearhead.training.choices import memory_limit
-from clearhead.training.choices.memory_limit import Division, Trial, fit
+from clearhead.training.choices.memory_limit import Division, MemoryTrial, fit
 from clearhead.training.report.metrics import read_metrics
 
 GB = 1e9
@@ -39,11 +39,11 @@ class Machine:
         self.tried: list[Division] = []
         monkeypatch.setattr(memory_limit, "memory_in_use", lambda _: int(0.5 * GB))
 
-        def measure(trial: Trial, way: Division) -> float | None:
+        def measure(trial: MemoryTrial, way: Division) -> float | None:
             self.tried.append(way)
             return None if factor is None else factor * trial.peak(way)
 
-        monkeypatch.setattr(Trial, "measure", measure)
+        monkeypatch.setattr(MemoryTrial, "measure", measure)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def fitted(prepared: Any, size: float, **changes: Any) -> tuple[int, bool]:
 
 def test_less_memory_means_smaller_parts_and_then_checkpointing(prepared, bytes_a_number, monkeypatch) -> None:
     Machine(monkeypatch)
-    trial = Trial(prepared.config, prepared.task, prepared.examples, 1)
+    trial = MemoryTrial(prepared.config, prepared.task, prepared.examples, 1)
     ways = list(trial.ways())
     peaks = {way: trial.peak(way) for way in ways}
     assert ways[0] == Division(1, checkpointed=False) and ways[-1].checkpointed
@@ -89,7 +89,7 @@ def test_less_memory_means_smaller_parts_and_then_checkpointing(prepared, bytes_
 
 def test_what_takes_more_than_estimated_is_divided_further(prepared, bytes_a_number, monkeypatch) -> None:
     machine = Machine(monkeypatch, factor=1.3)
-    trial = Trial(prepared.config, prepared.task, prepared.examples, 1)
+    trial = MemoryTrial(prepared.config, prepared.task, prepared.examples, 1)
     limit = trial.peak(Division(1, checkpointed=False)) / 0.93 + 2e6
     micro_batches, _ = fitted(prepared, limit)
     assert machine.tried[0] == Division(1, checkpointed=False)
@@ -131,7 +131,7 @@ def test_settings_of_the_user_are_kept(prepared, bytes_a_number, monkeypatch) ->
 
 
 def test_several_processes_share_the_activations(prepared, bytes_a_number) -> None:
-    one, two = (Trial(prepared.config, prepared.task, prepared.examples, count) for count in (1, 2))
+    one, two = (MemoryTrial(prepared.config, prepared.task, prepared.examples, count) for count in (1, 2))
     assert two.peak(Division(1, checkpointed=False)) == pytest.approx(
         one.peak(Division(2, checkpointed=False)), rel=0.01
     )

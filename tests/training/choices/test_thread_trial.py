@@ -14,7 +14,7 @@ from clearhead.config import Config
 from clearhead.folder.model_folder import read_card, read_config
 from clearhead.tasks.translate.task import Translation
 from clearhead.training.choices import thread_trial
-from clearhead.training.choices.thread_trial import OtherPrograms, Timing, candidates, choose_threads, time_steps
+from clearhead.training.choices.thread_trial import OtherPrograms, ThreadTiming, candidates, choose_threads, time_steps
 
 
 class FakeSteps:
@@ -57,18 +57,18 @@ def test_fewer_threads_are_not_tried_once_the_steps_become_much_longer(monkeypat
 
 
 def test_more_threads_are_taken_only_if_they_are_clearly_faster() -> None:
-    assert Timing({1: 1.0, 2: 0.81}, 100).threads == 1
-    assert Timing({1: 1.0, 2: 0.8}, 100).threads == 2
-    assert Timing({1: 1.0, 2: 0.7, 4: 0.6}, 100).threads == 2
-    assert Timing({1: 1.0, 2: 2.3}, 100).threads == 1
+    assert ThreadTiming({1: 1.0, 2: 0.81}, 100).threads == 1
+    assert ThreadTiming({1: 1.0, 2: 0.8}, 100).threads == 2
+    assert ThreadTiming({1: 1.0, 2: 0.7, 4: 0.6}, 100).threads == 2
+    assert ThreadTiming({1: 1.0, 2: 2.3}, 100).threads == 1
 
 
 def test_the_choice_names_what_was_measured_and_what_other_programs_use(monkeypatch) -> None:
     monkeypatch.setattr(thread_trial, "usable_cores", lambda: 2)
-    assert str(Timing({1: 1.0, 2: 0.5}, 1500.0, 0.1).choice("target tokens")) == (
+    assert str(ThreadTiming({1: 1.0, 2: 0.5}, 1500.0, 0.1).choice("target tokens")) == (
         "train.threads = 2: 3,000 target tokens per second in a trial, 1,500 with 1 thread"
     )
-    assert str(Timing({1: 1.0, 2: 2.0}, 1500.0, 1.04).choice("tokens")) == (
+    assert str(ThreadTiming({1: 1.0, 2: 2.0}, 1500.0, 1.04).choice("tokens")) == (
         "train.threads = 1: 1,500 tokens per second in a trial, 750 with 2 threads; other programs use 1.0 of 2 cores "
         "(if they end soon, set --threads)"
     )
@@ -111,7 +111,7 @@ def test_a_trial_leaves_the_same_weights_as_the_users_choice_of_its_number(toy, 
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("clearhead.training.choices.hyperparameters.usable_cores", lambda: 2)
     monkeypatch.setattr(thread_trial, "_FEWEST", 1)
-    monkeypatch.setattr(Timing, "threads", threads)
+    monkeypatch.setattr(ThreadTiming, "threads", threads)
     runs = [
         train(toy.config({"train.threads": asked, "train.precision": "bf16"}), toy.folder / name, say=lambda _: None)
         for asked, name in ((threads, "chosen"), (None, "tried"))

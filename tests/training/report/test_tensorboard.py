@@ -7,7 +7,7 @@ import pytest
 
 from clearhead.api import train
 from clearhead.errors import ConfigError
-from clearhead.training.report.tensorboard import TensorBoard
+from clearhead.training.report.observers import TensorBoard
 
 # its own imports warn of what they will drop one day
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -12,7 +12,7 @@ from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.folder.model_folder import load_model_folder
 from clearhead.training.signals import StoppedError
 from clearhead.training.warm_start import stages
-from clearhead.training.warm_start.request import OF_WARM_START
+from clearhead.training.warm_start.settings import OF_WARM_START
 from clearhead.training.warm_start.stages import ALSO, PRETRAINED, WITHOUT
 
 PARTS = [WITHOUT, PRETRAINED, f"{ALSO}2", ""]

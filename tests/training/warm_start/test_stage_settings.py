@@ -8,8 +8,8 @@ from clearhead.config import Config
 from clearhead.tasks.denoise.task import denoising
 from clearhead.tasks.registry import task_of
 from clearhead.training.report.card import training_command
-from clearhead.training.warm_start import stage_settings
-from clearhead.training.warm_start.stage_settings import Clock, baseline, fine_tuning, number_of_runs, pretraining
+from clearhead.training.warm_start import settings
+from clearhead.training.warm_start.settings import Clock, baseline, fine_tuning, number_of_runs, pretraining
 
 
 def asked(changes: dict[str, Any] | None = None) -> Config:
@@ -69,7 +69,7 @@ def test_the_time_of_a_budget_is_shared_and_what_is_left_over_goes_to_later_stag
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(stage_settings.time, "monotonic", lambda: now)
+    monkeypatch.setattr(settings.time, "monotonic", lambda: now)
     clock = Clock("400s", 100.0, [])
     assert clock.end(0) == 200.0
     now = 140.0  # sooner than it might have been

@@ -5,7 +5,7 @@ from torch import nn
 from clearhead.config import Config, ModelConfig, TrainConfig
 from clearhead.errors import ModelError
 from clearhead.model.transformer import build
-from clearhead.training.optimizers.optimizer import load_optimizer, make_optimizer, optimizer_tensors
+from clearhead.training.optimizers import load_optimizer, make_optimizer, optimizer_tensors
 
 OPTIMIZERS = ["adam", "adamw", "muon"]
 

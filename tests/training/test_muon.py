@@ -6,8 +6,7 @@ from torch import nn
 
 from clearhead.config import TrainConfig
 from clearhead.model.linear import Linear
-from clearhead.training.optimizers.muon import Muon, orthogonalize
-from clearhead.training.optimizers.optimizer import make_optimizer
+from clearhead.training.optimizers import Muon, make_optimizer, orthogonalize
 
 ADAM = {"lr": 0.0, "betas": (0.9, 0.98), "eps": 1e-9}
 

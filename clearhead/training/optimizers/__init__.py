@@ -1,1 +1,0 @@
-"""Optimizers: Adam, AdamW and Muon."""
