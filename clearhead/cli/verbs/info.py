@@ -77,8 +77,7 @@ def _as_published(config: Config) -> Config:
 
 
 def _as_text(config: Config, folder: dict[str, Any] | None) -> str:
-    from ...inspection.record.footprint import render_footprint
-    from ...inspection.record.parts import render_parts
+    from ...inspection.record.parts import render_footprint, render_parts
     from ...inspection.views.flow import dimension_flow, render_flow
 
     empty = _empty_model(config.model)
@@ -118,8 +117,7 @@ def _shown(name: str, value: object) -> str:
 
 
 def _as_json(config: Config, folder: dict[str, Any] | None) -> str:
-    from ...inspection.record.footprint import footprint
-    from ...inspection.record.parts import count_parameters, parts
+    from ...inspection.record.parts import count_parameters, footprint, parts
     from ...inspection.views.flow import dimension_flow
 
     empty = _empty_model(config.model)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ...errors import DataError
-from ..record.labelled import Labelled
+from ..record.labels import LabelledArray
 from ..views.explanation import Explanation
 
 _DIGITS = 4  # decimals of a weight, enough for any picture
@@ -74,11 +74,11 @@ class Frame:
         """Return plain values for JSON."""
         return asdict(self)
 
-    def labelled(self, place: str, rows: int | None = None) -> Labelled:
+    def labelled(self, place: str, rows: int | None = None) -> LabelledArray:
         """Return the weights of an attention module with axes head, query and key, for at most `rows` queries."""
         queries, keys = self.axes[place]
         values = torch.tensor(self.weights[place])[:, :rows]
-        return Labelled(values, ("head", "query", "key"), {"query": queries[:rows], "key": keys})
+        return LabelledArray(values, ("head", "query", "key"), {"query": queries[:rows], "key": keys})
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:

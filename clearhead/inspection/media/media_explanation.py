@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...errors import ConfigError
 from ...model.transformer import EncoderModel
-from ..record.labelled import Labelled
+from ..record.labels import LabelledArray
 from ..views.explanation import Explanation
 from ..views.head_grid import heads_of
 from .media_input import AudioInput, ImageInput, MediaInput, media_input
@@ -56,12 +56,12 @@ class MediaExplanation(Explanation):
         found = weights if place == "decoder.cross" else self._reading @ weights
         return found.numpy(force=True)
 
-    def shown_weights(self, place: str, layer: int) -> Labelled:
+    def shown_weights(self, place: str, layer: int) -> LabelledArray:
         """Return the weights that a film shows: `maps`, with axes head, query and key."""
         if place == "decoder.self":
             return super().shown_weights(place, layer)
         names = {"query": self.rows(place), "key": self.tokens["encoder"]}
-        return Labelled(torch.from_numpy(self.maps(place, layer)), ("head", "query", "key"), names)
+        return LabelledArray(torch.from_numpy(self.maps(place, layer)), ("head", "query", "key"), names)
 
     def mean_map(self, place: str, layer: int | None = None) -> NDArray[np.float64]:
         """Return the mean of `maps` over heads, (R, S). By default, it's that of the layer `alignment_layer`, or of

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ...errors import ModelError
 from ...model.attention import Attend, scaled_dot_product_attention
-from .labelled import Labelled
+from .labels import LabelledArray
 
 WEIGHT_AXES = ("row", "head", "query", "key")
 _METHOD = "a method weights(q, k, *, mask, bias) -> (B, H, T, S)"
@@ -54,12 +54,12 @@ class AttentionCall:
     mask: Tensor | None
     bias: Tensor | None
     output: Tensor  # (B, H, T, K)
-    known_weights: Labelled | None  # (B, H, T, S)
+    known_weights: LabelledArray | None  # (B, H, T, S)
     largest_difference: float
     seconds: float
 
     @property
-    def weights(self) -> Labelled:
+    def weights(self) -> LabelledArray:
         """The attention weights, with axes row, head, query and key: (B, H, T, S).
 
         Raises:
@@ -114,11 +114,12 @@ class Summary:
     seconds: float
 
     @classmethod
-    def of(cls, name: str, kind: str, step: int, output: Tensor, seconds: float) -> "Summary":
-        """Summarize an output."""
-        x = output.detach().double()
+    def of(cls, call: PartCall | AttentionCall) -> "Summary":
+        """Summarize the output of a call."""
+        x = call.output.double()
         low, high = (float(it) for it in x.aminmax()) if x.numel() else (math.nan, math.nan)
-        return cls(name, kind, step, tuple(x.shape), low, high, float(x.mean()), float(x.norm()), seconds)
+        shape, statistics = tuple(x.shape), (low, high, float(x.mean()), float(x.norm()))
+        return cls(call.name, call.kind, call.step, shape, *statistics, call.seconds)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from ...model.fronts.front import Front
 from ...model.heads import SpanFinder
 from ...model.transformer import Decoder, evaluation
+from .labels import Pieces
 from .parts import stacks
 from .recorder import record
-from .token_labels import Pieces
 from .trace import Trace
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,12 +20,13 @@ from ...model.attention import Attend, CrossAttention, SelfAttention
 from ...model.dropout import Dropout
 from ...model.transformer import Decoder, Encoder
 from .calls import WEIGHT_AXES, AttentionCall, AttentionInputs, PartCall, Summary, class_name, recompute_weights
-from .labelled import Labelled
+from .labels import LabelledArray, Pieces, TokenLabels
 from .parts import named_parts
 from .switches import switched_off
-from .token_labels import Pieces, TokenLabels
 from .trace import Trace
 from .uncompiled import WRAPPED, CompiledComparison, uncompiled
+
+C = TypeVar("C", PartCall, AttentionCall)
 
 LIMIT = 2**30  # default maximum size of a record, in bytes
 
@@ -126,15 +127,10 @@ class _Recorder:
 
     def _record_part(self, known_as: list[str], part: nn.Module, inputs: Any, options: Any, output: Any) -> None:
         seconds, entered = self._now() - self.started.pop(part), time.perf_counter()
-        name, kind = self._name(known_as), type(part).__name__
-        step = self.steps.get(self.running, 0)
-        given = tuple(x.detach() for x in (*inputs, *options.values()) if isinstance(x, Tensor))
         if isinstance(output, Tensor):
-            if self._keep(*given, output):
-                call = PartCall(name, kind, step, given, output.detach(), seconds, self.sizes[part])
-                self.trace.parts.setdefault(name, []).append(call)
-            else:
-                self.trace.summaries.append(Summary.of(name, kind, step, output, seconds))
+            name, kind, step = self._name(known_as), type(part).__name__, self.steps.get(self.running, 0)
+            given = tuple(x.detach() for x in (*inputs, *options.values()) if isinstance(x, Tensor))
+            self._add(PartCall(name, kind, step, given, output.detach(), seconds, self.sizes[part]), self.trace.parts)
         self.overhead += time.perf_counter() - entered
 
     def _record_attention(
@@ -148,15 +144,19 @@ class _Recorder:
         with torch.no_grad():
             weights, difference = recompute_weights(name, part, given, output)
         k, v = (it.repeat_interleave(given.groups, 1) if given.groups > 1 else self._copied(it) for it in (k, v))
-        if self._keep(*(it for it in (q, k, v, mask, bias, output, weights) if it is not None)):
-            known = None
-            if weights is not None:
-                known = Labelled(weights, WEIGHT_AXES, self.labels.of_weights(name, weights))
-            call = AttentionCall(name, kind, step, q, k, v, mask, bias, output, known, difference, seconds)
-            self.trace.calls.setdefault(name, []).append(call)
-        else:
-            self.trace.summaries.append(Summary.of(name, kind, step, output, seconds))
+        known = None
+        if weights is not None:
+            known = LabelledArray(weights, WEIGHT_AXES, self.labels.of_weights(name, weights))
+        call = AttentionCall(name, kind, step, q, k, v, mask, bias, output, known, difference, seconds)
+        self._add(call, self.trace.calls)
         self.overhead += time.perf_counter() - entered
+
+    def _add(self, call: C, calls: dict[str, list[C]]) -> None:
+        """Add a call to the record, or only its summary if it doesn't fit."""
+        if self._keep(*call.arrays().values()):
+            calls.setdefault(call.name, []).append(call)
+        else:
+            self.trace.summaries.append(Summary.of(call))
 
     def _name(self, known_as: list[str]) -> str:
         return next((name for name in known_as if name.startswith(f"{self.running}.")), known_as[0])

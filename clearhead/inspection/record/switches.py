@@ -9,7 +9,7 @@ remains.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -133,15 +133,11 @@ def without(model: nn.Module, *names: str) -> Iterator[None]:
     if not names:
         yield
         return
-    handles = list[RemovableHandle]()
-    with uncompiled(model):  # compiled code would ignore the hooks
-        try:
-            for name in names:
-                handles += known[name].switch_off()
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
+    with uncompiled(model), ExitStack() as hooks:  # compiled code would ignore the hooks
+        for name in names:
+            for handle in known[name].switch_off():
+                hooks.enter_context(handle)
+        yield
 
 
 def run_without_each(model: nn.Module, names: Sequence[str], run: Callable[[int], Tensor]) -> Tensor:
@@ -154,19 +150,15 @@ def run_without_each(model: nn.Module, names: Sequence[str], run: Callable[[int]
         names: the parts, in the order of computation.
         run: runs the model on n copies of an input.
     """
-    known, handles = switches(model), list[RemovableHandle]()
-    decoder = stacks(model).get("decoder")
+    known, decoder = switches(model), stacks(model).get("decoder")
     grows = isinstance(decoder, Decoder) and decoder.pointer is None
-    with uncompiled(model):
-        try:
-            for row, name in enumerate(names, 1):
-                handles += known[name].switch_off(row)
-            if grows:
-                handles += _joining(model, [known[name] for name in names])
-            return run(1 if grows else 1 + len(names))
-        finally:
-            for handle in handles:
-                handle.remove()
+    with uncompiled(model), ExitStack() as hooks:
+        for row, name in enumerate(names, 1):
+            for handle in known[name].switch_off(row):
+                hooks.enter_context(handle)
+        for handle in _joining(model, [known[name] for name in names]) if grows else ():
+            hooks.enter_context(handle)
+        return run(1 if grows else 1 + len(names))
 
 
 def _joining(model: nn.Module, parts: Sequence[Switch]) -> Iterator[RemovableHandle]:

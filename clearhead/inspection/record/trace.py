@@ -94,17 +94,22 @@ class Trace:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole record as plain values for JSON."""
+        attention = [it.to_dict() for calls in self.calls.values() for it in calls]
+        parts = [it.to_dict() for calls in self.parts.values() for it in calls]
+        about = self._about({"attention": attention, "parts": parts})
+        return about | {"largest_difference": self.largest_difference}
+
+    def _about(self, calls: dict[str, Any]) -> dict[str, Any]:
+        """Return plain values for all but the tensors, with these lists of calls."""
         return {
             "format_version": FORMAT_VERSION,
             "kind": "trace",
-            "attention": [it.to_dict() for calls in self.calls.values() for it in calls],
-            "parts": [it.to_dict() for calls in self.parts.values() for it in calls],
+            **calls,
             "summaries": [vars(it) | {"shape": list(it.shape)} for it in self.summaries],
             "cache_lengths": self.cache_lengths,
             "uncompiled": self.uncompiled,
             "compiled_difference": self.compiled_difference,
             "off": self.off,
-            "largest_difference": self.largest_difference,
         }
 
     def save(self, path: str | Path) -> None:
@@ -138,16 +143,7 @@ class Trace:
             for number, call in enumerate(calls)
             for name, values in call.arrays().items()
         }
-        rest = {
-            "format_version": FORMAT_VERSION,
-            "kind": "trace",
-            "calls": [header(call) for calls in everything.values() for call in calls],
-            "summaries": [vars(it) for it in self.summaries],
-            "cache_lengths": self.cache_lengths,
-            "uncompiled": self.uncompiled,
-            "compiled_difference": self.compiled_difference,
-            "off": self.off,
-        }
+        rest = self._about({"calls": [header(call) for calls in everything.values() for call in calls]})
         return found | {"about": np.array(json.dumps(finite(rest), allow_nan=False))}
 
     def plot(self, name: str, path: str | Path | None = None, *, row: int = 0, head: int | None = None) -> "Figure":

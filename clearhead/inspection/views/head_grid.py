@@ -9,7 +9,7 @@ import torch
 from rich.cells import cell_len
 from torch import Tensor
 
-from ..record.labelled import Labelled
+from ..record.labels import LabelledArray
 from .text_columns import WIDTH, cut, left, wrapped
 
 _LABEL, _NAMED = 10, 11  # terminal columns of a token next to its row, and in a sentence
@@ -37,7 +37,7 @@ class Head:
         return {"head": self.number, "entropy": self.entropy, "strongest": [self.query, self.key, self.weight]}
 
 
-def heads_of(weights: Labelled) -> list[Head]:
+def heads_of(weights: LabelledArray) -> list[Head]:
     """Return a description of each head, from weights with axes head, query, key."""
     found, choice = [], _n_visible(weights) > 1
     for number in range(weights.shape[0]):
@@ -51,7 +51,7 @@ def heads_of(weights: Labelled) -> list[Head]:
     return found
 
 
-def _n_visible(weights: Labelled) -> Tensor:
+def _n_visible(weights: LabelledArray) -> Tensor:
     """Return the number of keys that each query may attend to: in causal attention, those up to itself. -> (T,)"""
     _, n_queries, n_keys = weights.shape
     queries, keys = weights.tokens["query"], weights.tokens["key"]
@@ -59,7 +59,7 @@ def _n_visible(weights: Labelled) -> Tensor:
     return torch.arange(1, n_queries + 1) if causal else torch.full((n_queries,), n_keys)
 
 
-def render_keys(weights: Labelled) -> list[str]:
+def render_keys(weights: LabelledArray) -> list[str]:
     """Return lines that list the keys, or none if the keys equal the queries, which label the rows anyway."""
     queries, keys = weights.tokens["query"], weights.tokens["key"]
     if list(queries) == list(keys):
@@ -67,7 +67,7 @@ def render_keys(weights: Labelled) -> list[str]:
     return list(wrapped("keys, from left to right: ", keys))
 
 
-def render_heads(name: str, weights: Labelled, *, color: bool = False, of: int | None = None) -> str:
+def render_heads(name: str, weights: LabelledArray, *, color: bool = False, of: int | None = None) -> str:
     """Render the heads side by side in 80 columns, followed by a line about each head.
 
     Args:
@@ -104,7 +104,7 @@ def render_heads(name: str, weights: Labelled, *, color: bool = False, of: int |
     return "\n".join(lines)
 
 
-def _picture(one: Labelled, shown: int, *, color: bool) -> list[str]:
+def _picture(one: LabelledArray, shown: int, *, color: bool) -> list[str]:
     pad = " " * (_TITLE - shown - (0 if color else 2))
     return [shaded(values[:shown], color=color) + pad for values in one.values.tolist()]
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ...errors import ConfigError, suggestion
 from ..record.calls import AttentionCall
-from ..record.labelled import Labelled
+from ..record.labels import LabelledArray
 from ..record.trace import Trace
 from .equation import equation_steps, render_matrix, render_steps
 from .head_grid import render_heads, render_keys
@@ -83,12 +83,12 @@ class RecordedAttention:
         """
         return self.attention(place, layer).weights.values[0]
 
-    def labelled_weights(self, place: str, layer: int) -> Labelled:
+    def labelled_weights(self, place: str, layer: int) -> LabelledArray:
         """Return the weights with axes head, query and key, labelled with tokens."""
         rows, columns = self.axes(place)
-        return Labelled(self.weights(place, layer), ("head", "query", "key"), {"query": rows, "key": columns})
+        return LabelledArray(self.weights(place, layer), ("head", "query", "key"), {"query": rows, "key": columns})
 
-    def shown_weights(self, place: str, layer: int) -> Labelled:
+    def shown_weights(self, place: str, layer: int) -> LabelledArray:
         """Return the weights that a film shows, with axes head, query and key."""
         return self.labelled_weights(place, layer)
 

@@ -15,7 +15,7 @@ from clearhead.decode.engines.text_engine import TextEngine
 from clearhead.decode.engines.torch_engine import TorchEngine
 from clearhead.decode.session import Session
 from clearhead.errors import ConfigError, ModelError
-from clearhead.inspection.record.labelled import Labelled
+from clearhead.inspection.record.labels import LabelledArray
 from clearhead.inspection.record.recorder import record
 from clearhead.model.attention import SelfAttention
 from clearhead.model.fronts.front import Front
@@ -151,10 +151,10 @@ def test_weights_know_their_tokens() -> None:
     assert torch.equal(cross.mean("head").select(row=0).values, cross.values[0].mean(0))
     assert trace["decoder.0.self"].weights.select(row=0).tokens["key"] == ["t1", "t4", "t5", "t6"]
     html = one._repr_html_()
-    long = Labelled(torch.ones(41, 2), ("query", "key"), {})
+    long = LabelledArray(torch.ones(41, 2), ("query", "key"), {})
     assert "query: the first 40 of 41" in long._repr_html_() and "the first" not in html
     assert "<th>s8</th>" in html and "t9</th>" in html and html.count("<td") == 20
-    assert "select" in cross._repr_html_() and repr(one) == "Labelled(query 4, key 5)"
+    assert "select" in cross._repr_html_() and repr(one) == "LabelledArray(query 4, key 5)"
     assert json.loads(json.dumps(one.to_dict()))["axes"] == ["query", "key"]
 
 

@@ -6,7 +6,7 @@ from clearhead.config import Config
 from clearhead.errors import ConfigError
 from clearhead.inspection.record.calls import WEIGHT_AXES, AttentionCall
 from clearhead.inspection.record.forward_pass import Pass
-from clearhead.inspection.record.labelled import Labelled
+from clearhead.inspection.record.labels import LabelledArray
 from clearhead.inspection.record.trace import Trace
 from clearhead.inspection.views.contrast import Words
 from clearhead.inspection.views.explanation import Explanation
@@ -21,7 +21,7 @@ def looking(n_layers: int) -> Explanation:
         weights = torch.zeros(1, 2, 3, len(WORDS) + 1)
         weights[..., layer] = 1
         none = torch.empty(0)
-        known, name = Labelled(weights, WEIGHT_AXES, {}), f"decoder.{layer}.cross"
+        known, name = LabelledArray(weights, WEIGHT_AXES, {}), f"decoder.{layer}.cross"
         calls[name] = [AttentionCall(name, "Attend", 0, none, none, none, None, None, none, known, 0.0, 0.0)]
     return Explanation(
         text="a b c d e",

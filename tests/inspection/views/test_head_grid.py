@@ -5,17 +5,17 @@ import pytest
 import torch
 from rich.cells import cell_len, set_cell_size
 
-from clearhead.inspection.record.labelled import Labelled
+from clearhead.inspection.record.labels import LabelledArray
 from clearhead.inspection.views.head_grid import heads_of, render_heads, render_keys
 
 
-def weights(n_heads: int, n_keys: int) -> Labelled:
+def weights(n_heads: int, n_keys: int) -> LabelledArray:
     """Head 0 looks at one key, head 1 at all, the others at two."""
     w = torch.zeros(n_heads, 2, n_keys)
     w[0, :, 1] = 1
     w[1] = 1 / n_keys
     w[2:, :, :2] = 0.5
-    return Labelled(w, ("head", "query", "key"), {"query": ["q0", "q1"], "key": [f"k{i}" for i in range(n_keys)]})
+    return LabelledArray(w, ("head", "query", "key"), {"query": ["q0", "q1"], "key": [f"k{i}" for i in range(n_keys)]})
 
 
 def test_the_entropy_of_a_head_is_that_of_its_rows() -> None:
@@ -28,17 +28,17 @@ def test_where_nobody_looks_ahead_entropy_is_held_against_what_is_in_sight() -> 
     tokens = ["a", "b", "c", "d"]
     even = torch.ones(4, 4).tril() / torch.arange(1, 5)[:, None]  # all that is in sight alike
     sharp = torch.tensor([[1.0, 0, 0, 0], [0.3, 0.7, 0, 0], [0, 0.9, 0.1, 0], [0.5, 0, 0, 0.5]])
-    w = Labelled(torch.stack([even, sharp]), ("head", "query", "key"), {"query": tokens, "key": tokens})
+    w = LabelledArray(torch.stack([even, sharp]), ("head", "query", "key"), {"query": tokens, "key": tokens})
     most = sum(math.log2(n) for n in range(1, 5)) / 4
     assert heads_of(w)[0].entropy == pytest.approx(most)
     text = render_heads("decoder.0.self", w)
     assert f"head 0: entropy {most:.2f} of {most:.2f} bits" in text
     assert 'strongest: "c" to "b" (0.90)' in text  # and not the first, which can see nothing but itself
-    first = Labelled(w.values[:, :2], w.axes, {"query": tokens[:2], "key": tokens})  # as a film cuts it
+    first = LabelledArray(w.values[:, :2], w.axes, {"query": tokens[:2], "key": tokens})  # as a film cuts it
     assert "of 0.50 bits" in render_heads("decoder.0.self", first)
-    ahead = Labelled(torch.full((1, 4, 4), 0.25), w.axes, w.tokens)
+    ahead = LabelledArray(torch.full((1, 4, 4), 0.25), w.axes, w.tokens)
     assert "entropy 2.00 of 2.00 bits" in render_heads("encoder.0.self", ahead)
-    alone = Labelled(torch.ones(1, 1, 1), w.axes, {"query": ["a"], "key": ["a"]})
+    alone = LabelledArray(torch.ones(1, 1, 1), w.axes, {"query": ["a"], "key": ["a"]})
     assert 'entropy 0.00 of 0.00 bits; strongest: "a" to "a" (1.00)' in render_heads("decoder.0.self", alone)
 
 
@@ -65,7 +65,7 @@ def test_colours_are_asked_for() -> None:
 @pytest.mark.parametrize("color", [False, True])
 def test_every_picture_stands_in_its_columns_beside_its_tokens(color: bool) -> None:
     w = weights(3, 5)
-    named = Labelled(w.values, w.axes, {"query": ["猫が", "a long token"], "key": [f"鍵{i}" for i in range(5)]})
+    named = LabelledArray(w.values, w.axes, {"query": ["猫が", "a long token"], "key": [f"鍵{i}" for i in range(5)]})
     lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in render_heads("x", named, color=color).splitlines()]
     start = cell_len(lines[2]) - cell_len(lines[2].lstrip())
     assert lines[2].endswith("  head 2") and lines[3].startswith("猫が ") and lines[4].startswith("a long to… ")
@@ -78,6 +78,6 @@ def test_every_picture_stands_in_its_columns_beside_its_tokens(color: bool) -> N
 def test_keys_are_named_where_they_are_not_the_queries() -> None:
     w = weights(3, 5)
     assert render_keys(w) == ["keys, from left to right: k0 k1 k2 k3 k4"]
-    many = Labelled(w.values, w.axes, {"query": ["q"], "key": ["猫" * 9] * 9})
+    many = LabelledArray(w.values, w.axes, {"query": ["q"], "key": ["猫" * 9] * 9})
     assert max(map(cell_len, render_keys(many))) <= 80 and len(render_keys(many)) > 3
-    assert render_keys(Labelled(w.values, w.axes, {"query": ["a"], "key": ["a"]})) == []
+    assert render_keys(LabelledArray(w.values, w.axes, {"query": ["a"], "key": ["a"]})) == []

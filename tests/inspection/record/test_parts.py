@@ -1,7 +1,7 @@
 import torch
 
 from clearhead.config import Config
-from clearhead.inspection.record.footprint import footprint, render_footprint
+from clearhead.inspection.record.parts import footprint, render_footprint
 from clearhead.model.transformer import build
 
 SHAPE = {"d_model": 12, "n_heads": 3, "d_ff": 8, "src_vocab_size": 9, "tgt_vocab_size": 9}

@@ -1,21 +1,27 @@
-"""Array with named axes, whose indices are labelled with tokens."""
+"""Arrays with named axes and labels, and the tokens that label recorded attention."""
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from ...errors import ModelError, suggestion
+from ...model.cache import Cache
+
+Pieces: TypeAlias = Callable[[Iterable[int]], list[str]]
+Rows: TypeAlias = list[list[str]]  # the labels of each row
 
 _SHOWN = 40  # rows and columns of a table in a notebook
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledArray:
     """Values with named axes. Attention weights have the axes ("row", "head", "query", "key"), (B, H, T, S).
 
     `tokens` maps an axis to the labels of its indices. While "row" is an axis, it maps to one list per row.
@@ -30,7 +36,7 @@ class Labelled:
         """The size of each axis."""
         return tuple(self.values.shape)
 
-    def select(self, **indices: int) -> "Labelled":
+    def select(self, **indices: int) -> "LabelledArray":
         """Select one index of one or more axes: `weights.select(row=0, head=3)` has the axes ("query", "key").
 
         Raises:
@@ -52,7 +58,7 @@ class Labelled:
             tokens.pop(axis, None)
             if axis == "row":
                 tokens = {name: of_rows[index] for name, of_rows in tokens.items()}
-        return Labelled(values, axes, tokens)
+        return LabelledArray(values, axes, tokens)
 
     @staticmethod
     def _check_index(axis: str, index: object, size: int) -> None:
@@ -65,7 +71,7 @@ class Labelled:
                 value=index,
             )
 
-    def mean(self, axis: str) -> "Labelled":
+    def mean(self, axis: str) -> "LabelledArray":
         """Return the mean over an axis without tokens: `weights.mean("head")`."""
         if axis not in self.axes or axis == "row" or axis in self.tokens:
             known = [it for it in self.axes if it != "row" and it not in self.tokens]
@@ -76,7 +82,7 @@ class Labelled:
                 value=axis,
             )
         number = self.axes.index(axis)
-        return Labelled(self.values.mean(number), self.axes[:number] + self.axes[number + 1 :], self.tokens)
+        return LabelledArray(self.values.mean(number), self.axes[:number] + self.axes[number + 1 :], self.tokens)
 
     def numpy(self) -> npt.NDArray[np.float32]:
         """Return the values as a NumPy array, without names and tokens."""
@@ -90,7 +96,7 @@ class Labelled:
         return {"axes": list(self.axes), "tokens": dict(self.tokens), "values": self.values.tolist()}
 
     def __repr__(self) -> str:
-        return f"Labelled({', '.join(f'{axis} {size}' for axis, size in zip(self.axes, self.shape))})"
+        return f"LabelledArray({', '.join(f'{axis} {size}' for axis, size in zip(self.axes, self.shape))})"
 
     def _repr_html_(self) -> str:
         """Return a shaded table for notebooks, or a hint to select if there aren't exactly two axes."""
@@ -114,3 +120,78 @@ def _cell(value: float) -> str:
     """Return a table cell: a number from 0 to 1 on a shade of blue, readable on light and dark pages."""
     shade = min(max(value, 0.0), 1.0)
     return f"<td style='background:rgba(64,128,224,{0.65 * shade:.2f})' title='{value:.6f}'>{value:.2f}</td>"
+
+
+class TokenLabels:
+    """Labels of the inputs of both stacks, even while a search reorders its hypotheses.
+
+    An encoder's positions have the names that its front end gives them. If it names none and its input isn't token
+    ids, the labels are indices.
+    """
+
+    def __init__(self, pieces: Mapping[str, Pieces]) -> None:
+        self.pieces = pieces
+        self.source: Rows = []
+        self.caches: dict[int, tuple[Cache, Tensor]] = {}  # by identity, with the tokens read through each cache
+        self.queries: Rows = []
+        self.keys: Rows = []
+
+    def enter_encoder(self, inputs: Tensor, names: Rows | None) -> None:
+        """Record the encoder's input, and the names that its front end gives to the positions."""
+        if names is None:
+            is_tokens = inputs.dim() == 2 and not inputs.is_floating_point()
+            names = self._spell("encoder", inputs) if is_tokens else []
+        self.source = self.queries = self.keys = names
+
+    def enter_decoder(self, tokens: Tensor, cache: Cache | None) -> None:
+        """Record the decoder's input together with the earlier tokens in its cache."""
+        read = held = tokens
+        if cache is not None:
+            if (before := self._read_before(cache)) is not None:
+                read = torch.cat((before, tokens), 1)
+            self.caches[id(cache)] = (cache, read)
+            indices = read.size(1) - 1 - cache.ages(tokens.size(1))
+            held = read[:, indices] if int(indices.min()) >= 0 else read[:, :0]  # the cache was filled before
+        self.queries, self.keys = self._spell("decoder", tokens), self._spell("decoder", held)
+
+    def of_weights(self, name: str, weights: Tensor) -> dict[str, Rows]:
+        """Return the labels of queries and keys for each row: tokens if their number matches, or else indices."""
+        rows, _, n_queries, n_keys = weights.shape
+        queries, keys = self.queries, self.keys
+        if name.endswith(".cross"):
+            keys = self.source
+            beams = max(len(queries) // rows, 1)  # the hypotheses of one source are neighbours
+            queries = [[*chain(*queries[row : row + beams])] for row in range(0, len(queries), beams)]
+        return {"query": _fitting(queries, rows, n_queries), "key": _fitting(keys, rows, n_keys)}
+
+    def release(self) -> None:
+        """Stop tracking caches."""
+        for cache, _ in self.caches.values():
+            for name in ("select", "select_memory"):  # restores the methods of the class
+                vars(cache).pop(name, None)
+
+    def _read_before(self, cache: Cache) -> Tensor | None:
+        """Return the tokens read through a cache, or None for a new cache, which is tracked from now on."""
+        if id(cache) in self.caches:
+            return self.caches[id(cache)][1]
+        select, select_memory = cache.select, cache.select_memory
+
+        def select_and_follow(rows: Tensor) -> None:
+            select(rows)
+            self.caches[id(cache)] = (cache, self.caches[id(cache)][1].index_select(0, rows))
+
+        def select_memory_and_follow(sources: Tensor, length: int | None = None) -> None:
+            select_memory(sources, length)
+            self.source = [self.source[i][:length] for i in sources.tolist()] if self.source else []
+
+        cache.select, cache.select_memory = select_and_follow, select_memory_and_follow  # type: ignore[method-assign]
+        return None
+
+    def _spell(self, stack: str, tokens: Tensor) -> Rows:
+        spell = self.pieces.get(stack)
+        return [list(map(str, ids)) if spell is None else list(spell(ids)) for ids in tokens.tolist()]
+
+
+def _fitting(labels: Rows, rows: int, size: int) -> Rows:
+    fits = len(labels) == rows and all(len(row) == size for row in labels)
+    return labels if fits else [[str(index) for index in range(size)]] * rows
