@@ -14,7 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
-from ..errors import ConfigError, ModelError, nearest
+from ..errors import ModelError, nearest
+from .values import invalid
 
 T = TypeVar("T")
 
@@ -70,33 +71,19 @@ def import_class(setting: str, name: str, base: type[T]) -> type[T]:
     if not re.fullmatch(r"\w+(\.\w+)*:\w+", name) or module.endswith(".py"):
         spelling = re.sub(r"\.py(?=:)", "", name).replace("/", ".").strip(".")
         suggestion = nearest(name, [spelling])
-        raise ConfigError(
-            f"{setting}={name!r} isn't a class name",
-            expected="package.module:Class",
-            fix=f"did you mean {suggestion!r}?" if suggestion else "",
-            name=setting,
-            value=name,
-        )
+        fix = f"did you mean {suggestion!r}?" if suggestion else ""
+        raise invalid(setting, name, "isn't a class name", expected="package.module:Class", fix=fix)
     source = _import(module, setting, name)
     found = getattr(source, attribute, None)
     if not inspect.isclass(found):
         classes = [key for key, it in vars(source).items() if inspect.isclass(it) and issubclass(it, base)]
         suggestion = nearest(attribute, classes)
-        raise ConfigError(
-            f"{setting}={name!r}: {getattr(source, '__file__', module)} has no class {attribute!r}",
-            expected=", ".join(classes),
-            fix=f"did you mean {module}:{suggestion}?" if suggestion else "",
-            name=setting,
-            value=name,
-        )
+        what = f": {getattr(source, '__file__', module)} has no class {attribute!r}"
+        fix = f"did you mean {module}:{suggestion}?" if suggestion else ""
+        raise invalid(setting, name, what, expected=", ".join(classes), fix=fix)
     if not issubclass(found, base):
         full = f"{base.__module__.removesuffix('.modules.module')}.{base.__name__}"
-        raise ConfigError(
-            f"{setting}={name!r} isn't a subclass of {full}",
-            expected=f"class {attribute}({full})",
-            name=setting,
-            value=name,
-        )
+        raise invalid(setting, name, f"isn't a subclass of {full}", expected=f"class {attribute}({full})")
     return found
 
 
@@ -106,18 +93,11 @@ def _import(module: str, setting: str, name: str) -> ModuleType:
             return importlib.import_module(module)
     except Exception as error:  # a module can raise anything while it's imported
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
-            raise ConfigError(
-                f"{setting}={name!r}: there is no module {error.name}",
-                expected=f"a file {error.name.replace('.', '/')}.py in the current folder, or its folder in PYTHONPATH",
-                name=setting,
-                value=name,
-            ) from error
-        raise ConfigError(
-            f"{setting}={name!r}: importing {module} raised {type(error).__name__}: {error}",
-            fix=f"run python -c 'import {module}' to see the full traceback",
-            name=setting,
-            value=name,
-        ) from error
+            file = f"{error.name.replace('.', '/')}.py"
+            expected = f"a file {file} in the current folder, or its folder in PYTHONPATH"
+            raise invalid(setting, name, f": there is no module {error.name}", expected=expected) from error
+        what = f": importing {module} raised {type(error).__name__}: {error}"
+        raise invalid(setting, name, what, fix=f"run python -c 'import {module}' to see the full traceback") from error
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 
 from ..errors import ConfigError, suggestion
 from .task_spec import TASKS
-from .values import spell
+from .values import invalid, require, spell
 
 Origin = Literal["default", "preset", "data", "budget", "machine", "task", "family", "model", "user", "unknown"]
 Origins = Mapping[str, Origin]  # of the settings whose origin isn't "default", by dotted name
@@ -166,14 +166,8 @@ PRESETS: dict[str, dict[str, Any]] = _SIZES | {name: dict(family.parts) for name
 
 def preset(name: str) -> dict[str, Any]:
     """Return the settings of a preset, including train.preset itself. Raise ConfigError if the name is unknown."""
-    if not isinstance(name, str) or name not in PRESETS:
-        raise ConfigError(
-            f"train.preset={name!r} isn't a preset",
-            expected=f"one of {', '.join(PRESETS)}",
-            fix=suggestion(str(name), PRESETS),
-            name="train.preset",
-            value=name,
-        )
+    known, fix = isinstance(name, str) and name in PRESETS, suggestion(str(name), PRESETS)
+    require(known, "train.preset", name, f"one of {', '.join(PRESETS)}", what="isn't a preset", fix=fix)
     return PRESETS[name] | {"train.preset": name}
 
 
@@ -208,13 +202,9 @@ def check_fits(name: str | None, task: str, needs: Mapping[str, Any]) -> None:
         return
     able = [it for it, other in FAMILIES.items() if other.fits(needs)]
     others = " or ".join(it for it, other in TASKS.items() if family.fits(other.needs))
-    raise ConfigError(
-        f"train.preset={name!r} is {family.parts['model.topology']}, but task {task!r} needs {topology}",
-        expected=f"{', '.join(able)}, or a size: {', '.join(_SIZES)}",
-        fix=f"choose one of these; {name} is for task {others}",
-        name="train.preset",
-        value=name,
-    )
+    what = f"is {family.parts['model.topology']}, but task {task!r} needs {topology}"
+    expected, fix = f"{', '.join(able)}, or a size: {', '.join(_SIZES)}", "choose one of these"
+    raise invalid("train.preset", name, what, expected=expected, fix=f"{fix}; {name} is for task {others}")
 
 
 def check_task(task: str | None) -> None:
@@ -225,10 +215,5 @@ def check_task(task: str | None) -> None:
 
 def unknown_task(task: str, known: Iterable[str]) -> ConfigError:
     """Return the ConfigError for an unknown task. The message lists the `known` ones."""
-    return ConfigError(
-        f"train.task={task!r} isn't a task",
-        expected=f"{', '.join(known)} or package.module:Class",
-        fix=suggestion(task, known),
-        name="train.task",
-        value=task,
-    )
+    expected = f"{', '.join(known)} or package.module:Class"
+    return invalid("train.task", task, "isn't a task", expected=expected, fix=suggestion(task, known))

@@ -23,22 +23,21 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file. Raise ConfigError if it can't be read or isn't valid."""
     import tomllib  # imported by few commands
 
+    def unusable(what: str, expected: str) -> ConfigError:
+        return ConfigError(what, expected=expected, name=str(path))
+
     try:
         if path.exists() and (not path.is_file() or path.stat().st_size > _LARGEST_TOML):
             kind = "too large" if path.is_file() else "a folder" if path.is_dir() else "not a regular file"
-            raise ConfigError(f"{path} is {kind}", expected="a TOML file of at most 1 MB", name=str(path))
+            raise unusable(f"{path} is {kind}", "a TOML file of at most 1 MB")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except RecursionError as error:
-        raise ConfigError(
-            f"{path} has too many nested values", expected="tables of settings", name=str(path)
-        ) from error
+        raise unusable(f"{path} has too many nested values", "tables of settings") from error
     except OSError as error:
-        raise ConfigError(
-            f"can't read the configuration {path}: {error.strerror}", expected="a TOML file", name=str(path)
-        ) from error
+        raise unusable(f"can't read the configuration {path}: {error.strerror}", "a TOML file") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         expected = "sections such as [train] with lines such as steps = 300"
-        raise ConfigError(f"{path} isn't valid TOML: {error}", expected=expected, name=str(path)) from error
+        raise unusable(f"{path} isn't valid TOML: {error}", expected) from error
 
 
 def read_duration(text: str, name: str = "") -> float:
@@ -194,7 +193,13 @@ def fact(default: T, help: str) -> T:
 def require(holds: bool, name: str, value: Any, expected: str, *, what: str = "is out of range", fix: str = "") -> None:
     """Raise a ConfigError that reads "name=value what" unless `holds` is true."""
     if not holds:
-        raise ConfigError(f"{name}={spell(value)} {what}", expected=expected, fix=fix, name=name, value=value)
+        raise invalid(name, value, what, expected=expected, fix=fix)
+
+
+def invalid(name: str, value: Any, what: str, *, expected: str = "", fix: str = "") -> ConfigError:
+    """Return a ConfigError that reads "name=value what"."""
+    space = "" if what.startswith(":") else " "
+    return ConfigError(f"{name}={spell(value)}{space}{what}", expected=expected, fix=fix, name=name, value=value)
 
 
 def none_is_empty(section: Any, key: str) -> None:

@@ -4,8 +4,9 @@ from typing import Any
 
 from ..config import Config
 from ..config.front_geometry import image_positions, usual_patch_size
+from ..config.values import require
 from ..data.corpus import Texts
-from ..errors import ConfigError, DataError
+from ..errors import DataError
 from ..readers.media.audio import probe_audio
 from ..readers.media.images import probe_image
 
@@ -19,14 +20,10 @@ def audio_lengths(config: Config) -> dict[str, Any]:
     Raises:
         ConfigError: the user's model.max_len is too small for any recording.
     """
-    if config.is_users("model.max_len") and longest_audio(config)[0] < 1:
-        raise ConfigError(
-            f"model.max_len={config.model.max_len} is too small for a recording",
-            expected=f"at least {_slowest(1, config)}, and by default {_slowest(config.data.max_len, config)}",
-            name="model.max_len",
-            value=config.model.max_len,
-        )
-    return {"model.max_len": _slowest(config.data.max_len, config)}
+    usual, fits = _slowest(config.data.max_len, config), longest_audio(config)[0] >= 1
+    expected, what = f"at least {_slowest(1, config)}, and by default {usual}", "is too small for a recording"
+    require(fits or not config.is_users("model.max_len"), "model.max_len", config.model.max_len, expected, what=what)
+    return {"model.max_len": usual}
 
 
 def longest_audio(config: Config) -> tuple[int, str]:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from ..config import FAMILIES, NEWEST, Config, Family, settings
 from ..config.notations import AUDIO, IMAGES
 from ..config.presets import check_fits
-from ..config.values import spell
+from ..config.values import invalid, require, spell
 from ..errors import ConfigError, suggestion
 from .examples import Units
 
@@ -72,14 +72,10 @@ def _check_given(task: Declared, config: Config) -> None:
 def _check_family(task: Declared, config: Config, family: Family | None) -> None:
     """Raise ConfigError if the published model that the user chose doesn't fit the task or its data."""
     check_fits(config.train.preset, task.verb, task.required)
-    if family is not None and not _reads(family.parts.get("model.front", ""), task.modalities):
-        raise ConfigError(
-            f"train.preset={config.train.preset!r} can't read data.modality={config.data.modality!r}",
-            expected=f"a preset for {task.units.sources}, such as bert-base",
-            fix="choose another preset, or leave it out",
-            name="train.preset",
-            value=config.train.preset,
-        )
+    fits = family is None or _reads(family.parts.get("model.front", ""), task.modalities)
+    what = f"can't read data.modality={config.data.modality!r}"
+    expected, fix = f"a preset for {task.units.sources}, such as bert-base", "choose another preset, or leave it out"
+    require(fits, "train.preset", config.train.preset, expected, what=what, fix=fix)
 
 
 def _check_support(task: Declared, config: Config) -> None:
@@ -98,10 +94,9 @@ def _check_support(task: Declared, config: Config) -> None:
 def _misfit(
     task: Declared, name: str, config: Config, *, why: str = "", expected: str = "", fix: str = ""
 ) -> ConfigError:
-    value = config.value(name)
     on = "" if "text" in task.modalities else f" on {task.units.sources}"
-    what = f"{name}={spell(value)} doesn't work with task {task.verb!r}{on}{why}"
-    return ConfigError(what, expected=expected, fix=fix, name=name, value=value)
+    what = f"doesn't work with task {task.verb!r}{on}{why}"
+    return invalid(name, config.value(name), what, expected=expected, fix=fix)
 
 
 def _reads(front: str, modalities: Sequence[str]) -> bool:
@@ -125,26 +120,16 @@ def _without_effect(config: Config) -> str:
 def check_best(config: Config, scores: Sequence[str], of: str) -> None:
     """Raise ConfigError if train.best is none of the scores."""
     best, known = config.train.best, [*dict.fromkeys((*scores, NEWEST))]
-    if best not in known:
-        raise ConfigError(
-            f"train.best={best!r} isn't a score for {of}",
-            expected=_listed(known),
-            fix=suggestion(best, known),
-            name="train.best",
-            value=best,
-        )
+    what, fix = f"isn't a score for {of}", suggestion(best, known)
+    require(best in known, "train.best", best, _listed(known), what=what, fix=fix)
 
 
 def check_patience(config: Config, scores: Sequence[str]) -> None:
     """Raise ConfigError if train.patience has no score to watch."""
-    train = config.train
-    if train.best == NEWEST and train.patience:
-        raise ConfigError(
-            f"train.patience={train.patience} needs a score to watch, but train.best={NEWEST!r} has none",
-            expected=f"train.patience=0, or train.best set to {_listed(scores)}",
-            name="train.patience",
-            value=train.patience,
-        )
+    if config.train.best == NEWEST and (patience := config.train.patience):
+        what = f"needs a score to watch, but train.best={NEWEST!r} has none"
+        expected = f"train.patience=0, or train.best set to {_listed(scores)}"
+        raise invalid("train.patience", patience, what, expected=expected)
 
 
 def _listed(names: Sequence[str]) -> str:

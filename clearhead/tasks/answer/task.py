@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from ...config import TASKS, Config, DecodeConfig
+from ...config.values import require
 from ...decode.model_handle import ModelHandle, as_module
-from ...errors import ConfigError, DataError
+from ...errors import DataError
 from ...readers.questions import Paragraph, Question, QuestionCorpus
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
@@ -71,20 +72,11 @@ class QuestionAnswering(Task):
     def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
         super().__init__(tokenizers, config)
         longest, limit = self.longest
-        if longest < _LEAST:
-            raise ConfigError(
-                f"{limit}={longest} leaves no room for a text next to a question",
-                expected=f"at least {_LEAST}",
-                name=limit,
-                value=longest,
-            )
-        if config.model.n_token_types == 1:
-            raise ConfigError(
-                "model.n_token_types=1 can't tell questions from texts",
-                expected="3 (question, text, and what they share), 2 (question and text) or 0",
-                name="model.n_token_types",
-                value=1,
-            )
+        what = "leaves no room for a text next to a question"
+        require(longest >= _LEAST, limit, longest, f"at least {_LEAST}", what=what)
+        types, what = config.model.n_token_types, "can't tell questions from texts"
+        expected = "3 (question, text, and what they share), 2 (question and text) or 0"
+        require(types != 1, "model.n_token_types", types, expected, what=what)
 
     @classmethod
     def derived(cls, config: Config) -> Mapping[str, Any]:

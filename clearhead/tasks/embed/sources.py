@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...config import Config
+from ...config.values import require
 from ...data.batches import Batches
 from ...decode.model_handle import ModelHandle, as_module
 from ...errors import ConfigError
@@ -77,13 +78,8 @@ def reader_of(task: Task) -> SourceReader:
     if isinstance(task, Classification | Transcription):
         return task.reader
     model = task.config.model
-    if model.front != "tokens":
-        raise ConfigError(
-            f"model.front={model.front!r} doesn't read texts, and its custom task has no embeddings",
-            expected="a task derived from a built-in one",
-            name="model.front",
-            value=model.front,
-        )
+    what = "doesn't read texts, and its custom task has no embeddings"
+    require(model.front == "tokens", "model.front", model.front, "a task derived from a built-in one", what=what)
     begins = model.begins or model.head == "span"  # a question begins with BOS
     longest = model.max_len - 1 - begins
     if not isinstance(task, Sequences):  # they read texts longer than those in training
