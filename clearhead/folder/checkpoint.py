@@ -21,7 +21,7 @@ from ..config import messages
 from ..errors import ModelError, TrainingError
 from .atomic import remove_folder, remove_partials, write_file, writing
 from .contents import CHECKPOINTS as CHECKPOINTS
-from .contents import check_not_foreign, checkpoint_steps, describe_run, visible
+from .contents import check_not_foreign, checkpoint_folder, checkpoint_steps, describe_run, visible
 from .lock import FolderLock
 from .manifest import (
     MANIFEST,
@@ -75,7 +75,9 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, lock: FolderLock, *, resume: bool, say: Callable[[str], None]) -> None:
-        self.path, self._lock, self._resume, self._say = path, lock, resume, say
+        self.path, self._lock, self._say = path, lock, say
+        self.tokens = path / _TOKENS  # a hidden folder for the encoded training data, until the run finishes
+        self.resumes = resume  # the run in the folder continues: `resume` was given, and the run has begun
         self._made = False  # this run created the folder
         self._sound: set[int] = set()  # steps of the checkpoints verified by this process
         self._about: dict[str, Any] = {}  # metadata of the weights in the folder, by digest
@@ -115,16 +117,6 @@ class RunFolder:
             raise
         return run
 
-    @property
-    def tokens(self) -> Path:
-        """A hidden folder for the encoded training data, removed when the run finishes."""
-        return self.path / _TOKENS
-
-    @property
-    def resumes(self) -> bool:
-        """True if the run in the folder continues: `resume` was given, and the run has begun."""
-        return self._resume
-
     def close(self) -> None:
         """Unlock the folder. Delete it if this run created it and wrote nothing."""
         try:
@@ -161,12 +153,30 @@ class RunFolder:
 
     def begin(self, files: Mapping[str, bytes]) -> None:
         """Remove an earlier run from the folder, and write this run's initial files."""
-        self._remove_run()
+        self.restart(keep=())
         self.write_files(files)
 
-    def restart(self) -> None:
-        """Remove everything that the run wrote after its initial files."""
-        self._remove_run(_INITIAL)
+    def restart(self, keep: Collection[str] = _INITIAL) -> None:
+        """Remove the files of a run, except those to keep, and leave a manifest, so that the folder is recognised.
+
+        The settings are the first to leave the manifest, so if the process is killed, no run has begun.
+        """
+        if not visible(self.path):
+            return
+        try:
+            files = settled(self.path).files
+        except ModelError:  # damaged, but the run is replaced anyway
+            files = {}
+        without = {name: it for name, it in files.items() if name != CONFIG or name in keep}
+        kept = {name: it for name, it in files.items() if name in keep}
+        with writing(self.path):
+            write_file(self.path / MANIFEST, Manifest(without).to_bytes())
+            for step in checkpoint_steps(self.path):
+                remove_folder(checkpoint_folder(self.path, step))
+            for name in {*files, *_INITIAL, WEIGHTS, METRICS, FILM, *PICTURES, _KEPT}.difference(keep):
+                if Path(name).name == name:  # a forged manifest can't name a file elsewhere
+                    (self.path / name).unlink(missing_ok=True)
+            write_file(self.path / MANIFEST, Manifest(kept).to_bytes())
 
     def write_files(self, files: Mapping[str, bytes]) -> None:
         """Replace files of the model folder, such as `model_files`, and their digests."""
@@ -205,7 +215,7 @@ class RunFolder:
             tensors: groups of tensors, keyed by file name: {"model": ..., "optimizer": ...}.
             state: JSON-serialisable values.
         """
-        folder = self._folder(step)
+        folder = checkpoint_folder(self.path, step)
 
         def files() -> Iterator[tuple[str, bytes]]:
             for group, named in tensors.items():
@@ -234,15 +244,15 @@ class RunFolder:
                 fix="choose another folder with `out`",
                 value=self.path,
             )
-        if self._resume:
+        if self.resumes:
             self._say(f"{self.path} has no complete checkpoint, so training restarts from step 0")
         return None
 
     def checkpoints(self) -> Iterator[Checkpoint]:
         """Yield the intact checkpoints, newest first. Report and skip damaged ones."""
-        for step in self._steps():
+        for step in checkpoint_steps(self.path):
             try:
-                checkpoint = read_checkpoint(self._folder(step))
+                checkpoint = read_checkpoint(checkpoint_folder(self.path, step))
             except ModelError as error:
                 self._say(f"skipping a damaged checkpoint: {error}")
             else:
@@ -255,60 +265,32 @@ class RunFolder:
         Damaged checkpoints don't count, so they never displace an intact one.
         """
         newest, kept = True, 0
-        for step in self._steps():
+        for step in checkpoint_steps(self.path):
             if kept < keep and (newest or wanted(step)):
                 if self._is_sound(step):
                     kept += wanted(step)
                     newest = False
             else:
                 with writing(self.path / CHECKPOINTS):
-                    remove_folder(self._folder(step))
+                    remove_folder(checkpoint_folder(self.path, step))
 
     def _check_vacant(self) -> None:
-        if (run := describe_run(self.path)) and not self._resume:
+        if (run := describe_run(self.path)) and not self.resumes:
             raise TrainingError(
                 f"{self.path} already contains {run}",
                 fix="continue it with `resume=True`, or choose another folder with `out`",
                 value=self.path,
             )
-        if self._resume and not run:
+        if self.resumes and not run:
             self._say(f"{self.path} has nothing to resume, so training starts from step 0")
-            self._resume = False  # reported once
-
-    def _remove_run(self, keep: Collection[str] = ()) -> None:
-        """Remove the files of a run, except those to keep, and leave a manifest, so that the folder is recognised.
-
-        The settings are the first to leave the manifest, so if the process is killed, no run has begun.
-        """
-        if not visible(self.path):
-            return
-        try:
-            files = settled(self.path).files
-        except ModelError:  # damaged, but the run is replaced anyway
-            files = {}
-        without = {name: it for name, it in files.items() if name != CONFIG or name in keep}
-        kept = {name: it for name, it in files.items() if name in keep}
-        with writing(self.path):
-            write_file(self.path / MANIFEST, Manifest(without).to_bytes())
-            for step in self._steps():
-                remove_folder(self._folder(step))
-            for name in {*files, *_INITIAL, WEIGHTS, METRICS, FILM, *PICTURES, _KEPT}.difference(keep):
-                if Path(name).name == name:  # a forged manifest can't name a file elsewhere
-                    (self.path / name).unlink(missing_ok=True)
-            write_file(self.path / MANIFEST, Manifest(kept).to_bytes())
+            self.resumes = False  # reported once
 
     def _is_sound(self, step: int) -> bool:
         if step not in self._sound:
             with suppress(ModelError):
-                read_verified(self._folder(step))
+                read_verified(checkpoint_folder(self.path, step))
                 self._sound.add(step)
         return step in self._sound
-
-    def _folder(self, step: int) -> Path:
-        return self.path / CHECKPOINTS / f"step-{step:08d}"
-
-    def _steps(self) -> list[int]:
-        return checkpoint_steps(self.path)
 
 
 class FollowedFolder(RunFolder):
@@ -330,8 +312,8 @@ class FollowedFolder(RunFolder):
                 fix="choose one with `out`",
                 value=path,
             )
-        self.path, self._say, self._resume, self._about = path, lambda _: None, False, {}
-        self._sound = set()
+        self.path, self.tokens, self.resumes, self._say = path, path / _TOKENS, False, lambda _: None
+        self._sound, self._about = set(), {}
 
     def close(self) -> None:
         """Do nothing."""
@@ -347,7 +329,7 @@ class FollowedFolder(RunFolder):
 
     def save_checkpoint(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> Path:
         """Return the path of the checkpoint."""
-        return self._folder(step)
+        return checkpoint_folder(self.path, step)
 
     def prune(self, keep: int, wanted: Callable[[int], bool] = lambda step: True) -> None:
         """Do nothing."""

@@ -22,6 +22,11 @@ def checkpoint_steps(run: Path) -> list[int]:
     return sorted((int(name[1]) for name in names if name), reverse=True)
 
 
+def checkpoint_folder(run: Path, step: int) -> Path:
+    """Return the folder of a checkpoint in a run's folder."""
+    return run / CHECKPOINTS / f"step-{step:08d}"
+
+
 def has_begun(path: Path) -> bool:
     """Return whether a folder contains a model or a run, not just what's left of one that never began."""
     try:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from .distributed.shares import divided_like
+from .distributed.processes import divided_like
 
 
 class MovingAverage:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..config import TrainConfig
 from ..errors import ModelError
 from ..model.linear import Linear
-from .distributed.shares import divided_like, gathered
+from .distributed.processes import divided_like, gathered
 
 # Coefficients of a x + b x^3 + c x^5, applied one after the other. Of all sets of four such polynomials, this one
 # brings every x from 0.003 to 1 closest to 1: to between 0.68 and 1.32 (found as in Amsel et al. 2025). Smaller values

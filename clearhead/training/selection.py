@@ -63,7 +63,7 @@ class Selection:
     def patience_is_over(self, state: State) -> bool:
         """Return whether the last `train.patience` evaluations failed to improve the score. If so, report it."""
         patience = self.config.patience
-        if not patience or state.best is None or state.evaluated != state.step:
+        if state.best is None or state.evaluated != state.step:
             return False
         if state.step - state.improved_step < patience * self.config.eval_every:
             return False

@@ -18,8 +18,7 @@ from ..folder.checkpoint import Checkpoint
 from ..tokenization.ragged import IntArray
 from .averaging import MovingAverage
 from .deadline import Deadline
-from .distributed.processes import Loss
-from .distributed.shares import gathered
+from .distributed.processes import Loss, gathered
 from .memory import release_freed_memory
 from .optimizers import load_optimizer, optimizer_tensors
 from .schedule import Schedule, StretchedSchedule
@@ -96,7 +95,7 @@ class Trainer:
             StoppedError: a signal arrived. A checkpoint was saved after the step in progress.
             TrainingError: a loss, a gradient or a weight isn't finite.
         """
-        state, stop = self.state, self.run.stop
+        state, stop, config = self.state, self.run.stop, self.config
         started = time.monotonic() - state.seconds
         self.run.progress.aim(self.last_step)
         with stop.held():
@@ -105,10 +104,10 @@ class Trainer:
                 self._evaluate_if_due()
                 state.seconds = time.monotonic() - started
                 stopping = self._stop_requested()
-                ended = state.step >= self.last_step or self.selection.patience_is_over(state)
+                ended = state.step >= self.last_step or bool(config.patience and self.selection.patience_is_over(state))
                 if ended:
                     self._log_loss()
-                if stopping or ended or state.step % self.config.save_every == 0:
+                if stopping or ended or state.step % config.save_every == 0:
                     self._save()
                 if stopping:
                     stop.raise_stopped(state.step)

@@ -19,8 +19,7 @@ from ..folder.model_folder import load_weights
 from ..tokenization.ragged import IntArray
 from .activations import checkpoint_activations, compile_blocks
 from .averaging import MovingAverage
-from .distributed.processes import ALONE, Loss, Processes
-from .distributed.shares import gathered, own_share
+from .distributed.processes import ALONE, Loss, Processes, gathered, own_share
 from .optimizers import make_optimizer
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from clearhead.data.batches import Batches
 from clearhead.errors import TrainingError
 from clearhead.folder.checkpoint import Checkpoint, RunFolder, read_checkpoint
 from clearhead.folder.model_folder import model_files, weights_from_bytes
-from clearhead.training.distributed.processes import Group, Processes
+from clearhead.training.distributed.processes import Processes
 from clearhead.training.optimizers import optimizer_tensors
 from clearhead.training.report.metrics import MetricsLog, read_metrics
 from clearhead.training.report.progress import Progress
@@ -745,13 +745,17 @@ def test_a_checkpoint_of_other_data_is_rejected(folder) -> None:
 class Half(Processes):
     """One of two processes, which hears nothing from the other."""
 
-    count = 2
-
     def __init__(self, rank: int) -> None:
-        self.rank = rank
+        super().__init__(None, rank, 2)
 
-    def deal(self, rows: np.ndarray) -> np.ndarray:
-        return Group.deal(self, rows)
+    def shared(self, model: nn.Module, loss: Callable) -> Callable:
+        return lambda rows: loss(model, rows)
+
+    def sums(self, values: list[float]) -> list[float]:
+        return values
+
+    def gather(self, value: object) -> list:
+        return [value]
 
 
 def test_the_processes_of_a_run_share_each_batch_and_draw_their_own_numbers(folder) -> None:

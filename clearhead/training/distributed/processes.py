@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 from torch import Tensor, distributed, nn
@@ -23,6 +23,9 @@ from ...decode.engine import usable_cores
 from ...errors import ConfigError, TrainingError
 from ...readers.files import STDIN
 from ...tokenization.ragged import IntArray
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
 T = TypeVar("T")
 Loss = Callable[[nn.Module, IntArray], Tensor]  # the loss of a task, summed over the examples of a batch
@@ -40,11 +43,11 @@ class EndedElsewhereError(TrainingError):
 
 
 class Processes:
-    """The processes of a run that has only one. `Group` has several."""
+    """The processes of a run: this one alone, or several that communicate through torch.distributed and a `store`."""
 
-    rank = 0
-    count = 1
-    restarted = False
+    def __init__(self, store: Store | None = None, rank: int = 0, count: int = 1) -> None:
+        self.rank, self.count, self._store, self._waits = rank, count, store, 0
+        self.restarted = count > 1 and _number("TORCHELASTIC_RESTART_COUNT", 0) > 0
 
     @property
     def leads(self) -> bool:
@@ -54,73 +57,13 @@ class Processes:
     def first(self, lead: Callable[[], T], follow: Callable[[], T]) -> T:
         """Call `lead` in the first process and then `follow` in the others. Return the result.
 
+        The others can wait for hours, and still react to signals.
+
         Raises:
             EndedElsewhereError: `lead` failed in the first process.
         """
-        return lead()
-
-    def deal(self, rows: IntArray) -> IntArray:
-        """Return the part of a batch that this process computes. It's empty if there are too few examples for all.
-
-        A batch is sorted by length, so every n-th example makes parts with almost equally many tokens.
-        """
-        return rows
-
-    def shared(self, model: nn.Module, loss: Loss) -> Callable[[IntArray], Tensor]:
-        """Return the loss of a batch, whose backward pass averages the gradients of all processes."""
-        return lambda rows: loss(model, rows)
-
-    def without_average(self, loss: Callable[[IntArray], Tensor]) -> AbstractContextManager[None]:
-        """Inside the `with` block, the gradients of a shared loss aren't averaged yet."""
-        return nullcontext()
-
-    def sums(self, values: Sequence[float]) -> list[float]:
-        """Return the sum of each value over all processes."""
-        return list(values)
-
-    def gather(self, value: T) -> list[T]:
-        """Return the values of all processes, in order."""
-        return [value]
-
-    def each(self, answer: Callable[[Sequence[Any]], Sequence[T]], items: Sequence[Any]) -> list[T]:
-        """Return an answer for each item. Every process answers some of them, and gets all answers."""
-        return list(answer(items))
-
-    def give_room(self) -> None:
-        """Share the cores of the machine with the other processes on it."""
-
-    @staticmethod
-    def check_supports(config: Config, *, warm_start: bool) -> None:
-        """Raise ConfigError if several processes can't train with these settings."""
-
-
-ALONE = Processes()
-
-
-class LossOf(nn.Module):
-    """The loss of a batch as a module, as DDP needs it."""
-
-    def __init__(self, model: nn.Module, loss: Loss) -> None:
-        super().__init__()
-        self.model, self._loss = model, loss
-
-    def forward(self, rows: IntArray) -> Tensor:
-        return self._loss(self.model, rows)
-
-
-class Group(Processes):
-    """Several processes that communicate through torch.distributed."""
-
-    def __init__(self, store: Store, rank: int, count: int) -> None:
-        self.rank, self.count, self._store, self._waits = rank, count, store, 0
-        self._local_count = _number("LOCAL_WORLD_SIZE", count)
-        self.restarted = _number("TORCHELASTIC_RESTART_COUNT", 0) > 0
-
-    def first(self, lead: Callable[[], T], follow: Callable[[], T]) -> T:
-        """Call `lead` in the first process and then `follow` in the others. Return the result.
-
-        The others can wait for hours, and still react to signals.
-        """
+        if self._store is None:
+            return lead()
         self._waits += 1
         key = f"clearhead/{self._waits}"
         if self.leads:
@@ -142,11 +85,19 @@ class Group(Processes):
         return follow()
 
     def deal(self, rows: IntArray) -> IntArray:
-        """Return the part of a batch that this process computes."""
+        """Return the part of a batch that this process computes. It's empty if there are too few examples for all.
+
+        A batch is sorted by length, so every n-th example makes parts with almost equally many tokens.
+        """
         return rows[self.rank :: self.count]
 
     def shared(self, model: nn.Module, loss: Loss) -> Callable[[IntArray], Tensor]:
-        """Return the loss in DDP. All processes get the weights of the first one."""
+        """Return the loss of a batch, whose backward pass averages the gradients of all processes (DDP).
+
+        All processes get the weights of the first one.
+        """
+        if self.count == 1:
+            return lambda rows: loss(model, rows)
         for weight in model.state_dict().values():
             distributed.broadcast(weight, 0)
         # Without find_unused_parameters, DDP would group the weights differently after its first step. Sums of three or
@@ -170,18 +121,23 @@ class Group(Processes):
 
     def sums(self, values: Sequence[float]) -> list[float]:
         """Return the sum of each value over all processes."""
+        if self.count == 1:
+            return list(values)
         tensor = torch.tensor(values, dtype=torch.float64)
         distributed.all_reduce(tensor)
         return cast("list[float]", tensor.tolist())
 
     def gather(self, value: T) -> list[T]:
         """Return the values of all processes, in order."""
-        found: list[Any] = [None] * self.count
-        distributed.all_gather_object(found, value)
+        found: list[Any] = [value] * self.count
+        if self.count > 1:
+            distributed.all_gather_object(found, value)
         return found
 
     def each(self, answer: Callable[[Sequence[Any]], Sequence[T]], items: Sequence[Any]) -> list[T]:
-        """Return an answer for each item. Process r answers the items r, r + n, r + 2n and so on."""
+        """Return an answer for each item. Process r of n answers the items r, r + n and so on, and gets all answers."""
+        if self.count == 1:
+            return list(answer(items))
         parts = self.gather(list(answer(items[self.rank :: self.count])))
         found: list[Any] = [None] * len(items)
         for rank, part in enumerate(parts):
@@ -190,11 +146,14 @@ class Group(Processes):
 
     def give_room(self) -> None:
         """Use an equal share of the cores, or fewer if this process is limited to fewer."""
-        torch.set_num_threads(min(torch.get_num_threads(), max(1, usable_cores() // self._local_count)))
+        if self.count > 1:
+            share = usable_cores() // _number("LOCAL_WORLD_SIZE", self.count)
+            torch.set_num_threads(min(torch.get_num_threads(), max(1, share)))
 
-    @staticmethod
-    def check_supports(config: Config, *, warm_start: bool) -> None:
-        """Raise ConfigError if several processes can't train with these settings."""
+    def check_supports(self, config: Config, *, warm_start: bool) -> None:
+        """Raise ConfigError if so many processes can't train with these settings."""
+        if self.count == 1:
+            return
         if warm_start:
             what, fix = "a warm start runs in one process", "start one process, or leave out train.warm_start"
             raise ConfigError(what, fix=fix, name="train.warm_start", value=config.train.warm_start)
@@ -205,12 +164,19 @@ class Group(Processes):
                 what = f"{name} is standard input, which several processes can't all read"
                 raise ConfigError(what, expected="a file", name=name, value=STDIN)
 
-    def failed_first(self) -> bool:
-        """Return whether no other process has reported an error before."""
-        try:
-            return self._store.add("clearhead/failed", 1) == 1
-        except RuntimeError:  # the store is gone, and the process that had it has reported the error
-            return False
+
+ALONE = Processes()
+
+
+class LossOf(nn.Module):
+    """The loss of a batch as a module, as DDP needs it."""
+
+    def __init__(self, model: nn.Module, loss: Loss) -> None:
+        super().__init__()
+        self.model, self._loss = model, loss
+
+    def forward(self, rows: IntArray) -> Tensor:
+        return self._loss(self.model, rows)
 
 
 @contextmanager
@@ -233,14 +199,14 @@ def joined() -> Iterator[Processes]:
             expected="the environment variables that torchrun sets",
             fix="start all processes with torchrun, or with `clearhead train --processes`",
         ) from error
-    group = Group(store, rank, count)
+    processes = Processes(store, rank, count)
     try:
-        yield group
+        yield processes
         distributed.barrier()  # the store ends with the first process
     except EndedElsewhereError:
         raise
     except BaseException as error:
-        if not group.failed_first():
+        if not _is_first_failure(store):
             raise EndedElsewhereError() from error
         if _is_of_the_network(error):
             raise TrainingError(
@@ -251,6 +217,14 @@ def joined() -> Iterator[Processes]:
         raise
     finally:
         distributed.destroy_process_group()
+
+
+def _is_first_failure(store: Store) -> bool:
+    """Return whether no other process has reported an error before."""
+    try:
+        return store.add("clearhead/failed", 1) == 1
+    except RuntimeError:  # the store is gone, and the process that had it has reported the error
+        return False
 
 
 def _check_sharded(config: Config) -> None:
@@ -274,3 +248,26 @@ def _is_of_the_network(error: BaseException) -> bool:
 def _number(name: str, default: int) -> int:
     text = os.environ.get(name, "")
     return int(text) if text.isdecimal() else default
+
+
+# --- tensors that the processes have divided among them (DTensor) -----------------------------------------------------
+
+
+def gathered(tensor: Tensor) -> Tensor:
+    """Return the whole of a divided tensor, which every process has to ask for; any other tensor unchanged."""
+    return cast(Tensor, tensor.full_tensor()) if hasattr(tensor, "full_tensor") else tensor
+
+
+def own_share(tensor: Tensor) -> Tensor:
+    """Return the share of this process in a divided tensor; any other tensor unchanged."""
+    return cast(Tensor, tensor.to_local()) if hasattr(tensor, "to_local") else tensor
+
+
+def divided_like(divided: Tensor, whole: Tensor) -> Tensor:
+    """Divide a tensor, which every process has, in the way of another one; unchanged if that one isn't divided."""
+    if not hasattr(divided, "device_mesh"):
+        return whole
+    from torch.distributed.tensor import distribute_tensor  # slow to import
+
+    like = cast("DTensor", divided)
+    return distribute_tensor(whole, like.device_mesh, like.placements, src_data_rank=None)

@@ -18,8 +18,7 @@ from torch.distributed.fsdp import fully_shard
 from ...model.blocks import DecoderBlock
 from ...tokenization.ragged import IntArray
 from ..activations import blocks_of
-from .processes import Loss, LossOf
-from .shares import divided_like, gathered
+from .processes import Loss, LossOf, divided_like, gathered
 
 
 class Shards:

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 from clearhead.api import train
 from clearhead.config import Config
 from clearhead.errors import ClearheadError, ConfigError, TrainingError
-from clearhead.training.distributed.processes import Group
+from clearhead.training.distributed.processes import Processes
 from clearhead.training.report.metrics import read_metrics
 from clearhead.training.report.progress import Progress
 from tests.conftest import make_questions
@@ -232,5 +232,5 @@ def test_processes_that_torchrun_has_not_started_are_named(monkeypatch) -> None:
 def test_what_several_processes_cannot_do_is_named(name: str, value: Any) -> None:
     config = Config().override({"data.train": ("pairs.tsv",)}).override({name: value})
     with pytest.raises(ConfigError) as caught:
-        Group.check_supports(config, warm_start=bool(config.train.warm_start))
+        Processes(count=2).check_supports(config, warm_start=bool(config.train.warm_start))
     assert caught.value.name == name

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from clearhead.api import train
 from clearhead.config import Config
 from clearhead.errors import ConfigError
-from clearhead.training.distributed.processes import Group
+from clearhead.training.distributed.processes import Processes
 from tests.training.distributed.test_processes import config_for, exit_codes, long, losses, run, said
 
 FULL = {"train.shard": "full", "train.activation_checkpointing": True}
@@ -85,5 +85,5 @@ def test_one_process_has_nothing_to_divide(toy, said) -> None:
 def test_what_needs_whole_weights_is_named(name: str, value: str) -> None:
     config = Config().override({"data.train": ("pairs.tsv",), "train.shard": "full", name: value})
     with pytest.raises(ConfigError) as caught:
-        Group.check_supports(config, warm_start=False)
+        Processes(count=2).check_supports(config, warm_start=False)
     assert (caught.value.name, caught.value.value) == (name, value)
