@@ -145,32 +145,21 @@ class MultiHeadAttention(nn.Module):
         return self.w_o(merge_heads(heads)), weights
 
 
-class _Heads(nn.Module):
-    """The heads that `SelfAttention` and `CrossAttention` have in common: their numbers, width and scale."""
+class _FusedHeads(nn.Module):
+    """What `SelfAttention` and `CrossAttention` have in common: heads with fused projections, and `attend`.
 
-    def __init__(
-        self, d_model: int, n_heads: int, n_kv_heads: int | None, d_head: int | None, scale: float | None
-    ) -> None:
-        super().__init__()
-        self.n_heads, self.n_kv_heads = n_heads, n_heads if n_kv_heads is None else n_kv_heads
-        check_heads(d_model, n_heads, self.n_kv_heads, d_head)
-        self.d_head = d_model // n_heads if d_head is None else d_head
-        self._rescale = 1.0 if scale is None else scale * math.sqrt(self.d_head)
+    Both return the output only.
 
-    @property
-    def scale(self) -> float:
-        """The factor of the scores q k^T: 1 / sqrt(K) in Equation 1."""
-        return self._rescale / math.sqrt(self.d_head)
-
-    def _rescaled(self, q: Tensor) -> Tensor:
-        """Return queries whose scores, divided by sqrt(d_k) in Equation 1, have the scale."""
-        return q if self._rescale == 1 else q * self._rescale
-
-
-class SelfAttention(_Heads):
-    """MultiHeadAttention(x, x, x) with one matrix product for queries, keys and values, and `attend` for Equation 1.
-
-    Returns the output only. `scale` replaces the 1 / sqrt(d_k) of Equation 1.
+    Args:
+        d_model: the width of the residual stream.
+        n_heads: the number of query heads.
+        dropout: probability of dropping a weight.
+        n_kv_heads: the number of heads of keys and values (default: n_heads). Each serves several query heads.
+        d_head: the width of a head (default: d_model / n_heads).
+        bias: whether projections add a bias.
+        qkv_bias: whether the projections to queries, keys and values do (default: bias).
+        scale: replaces the 1 / sqrt(d_k) of Equation 1.
+        attend: the module that computes Equation 1.
     """
 
     def __init__(
@@ -186,12 +175,35 @@ class SelfAttention(_Heads):
         scale: float | None = None,
         attend: nn.Module | None = None,
     ) -> None:
-        super().__init__(d_model, n_heads, n_kv_heads, d_head, scale)
+        super().__init__()
+        self.n_heads, self.n_kv_heads = n_heads, n_heads if n_kv_heads is None else n_kv_heads
+        check_heads(d_model, n_heads, self.n_kv_heads, d_head)
+        self.d_head = d_model // n_heads if d_head is None else d_head
+        self._rescale = 1.0 if scale is None else scale * math.sqrt(self.d_head)
         own, shared = n_heads * self.d_head, self.n_kv_heads * self.d_head
-        qkv_bias = bias if qkv_bias is None else qkv_bias
-        self.qkv = Linear(d_model, own, shared, shared, bias=qkv_bias)
+        self._add_projections(d_model, own, shared, bias=bias if qkv_bias is None else qkv_bias)
         self.out = Linear(own, d_model, bias=bias)
         self.attend = Attend(dropout) if attend is None else attend
+
+    def _add_projections(self, d_model: int, own: int, shared: int, *, bias: bool) -> None:
+        """Add projections to `own` numbers of queries, and `shared` numbers of keys and of values."""
+        raise NotImplementedError
+
+    @property
+    def scale(self) -> float:
+        """The factor of the scores q k^T: 1 / sqrt(K) in Equation 1."""
+        return self._rescale / math.sqrt(self.d_head)
+
+    def _rescaled(self, q: Tensor) -> Tensor:
+        """Return queries whose scores, divided by sqrt(d_k) in Equation 1, have the scale."""
+        return q if self._rescale == 1 else q * self._rescale
+
+
+class SelfAttention(_FusedHeads):
+    """MultiHeadAttention(x, x, x) with one matrix product for queries, keys and values, and `attend` for Equation 1."""
+
+    def _add_projections(self, d_model: int, own: int, shared: int, *, bias: bool) -> None:
+        self.qkv = Linear(d_model, own, shared, shared, bias=bias)
 
     def forward(
         self,
@@ -213,32 +225,12 @@ class SelfAttention(_Heads):
         return self.out(merge_heads(self.attend(q, k, v, mask=mask, bias=bias)))
 
 
-class CrossAttention(_Heads):
-    """MultiHeadAttention(x, memory, memory) with one matrix product for keys and values, and `attend` for Equation 1.
+class CrossAttention(_FusedHeads):
+    """MultiHeadAttention(x, memory, memory) with one product for keys and values, and `attend` for Equation 1."""
 
-    Returns the output only. `scale` replaces the 1 / sqrt(d_k) of Equation 1.
-    """
-
-    def __init__(
-        self,
-        d_model: int = 512,
-        n_heads: int = 8,
-        dropout: float = 0.1,
-        *,
-        n_kv_heads: int | None = None,
-        d_head: int | None = None,
-        bias: bool = True,
-        qkv_bias: bool | None = None,
-        scale: float | None = None,
-        attend: nn.Module | None = None,
-    ) -> None:
-        super().__init__(d_model, n_heads, n_kv_heads, d_head, scale)
-        own, shared = n_heads * self.d_head, self.n_kv_heads * self.d_head
-        qkv_bias = bias if qkv_bias is None else qkv_bias
-        self.q = Linear(d_model, own, bias=qkv_bias)
-        self.kv = Linear(d_model, shared, shared, bias=qkv_bias)
-        self.out = Linear(own, d_model, bias=bias)
-        self.attend = Attend(dropout) if attend is None else attend
+    def _add_projections(self, d_model: int, own: int, shared: int, *, bias: bool) -> None:
+        self.q = Linear(d_model, own, bias=bias)
+        self.kv = Linear(d_model, shared, shared, bias=bias)
 
     def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Return the keys and values of the memory. Call it once per source.

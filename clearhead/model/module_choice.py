@@ -19,7 +19,7 @@ P = TypeVar("P", bound=nn.Module)
 _B, _T, _S = 2, 3, 5  # batch size, queries and keys of a trial call
 
 
-class Trial(NamedTuple):
+class TrialCall(NamedTuple):
     """A call of a custom module's method with small random arguments, and the shape it must return.
 
     A method may also return None where `optional`, and what broadcasts to the shape. -1 stands for any size.
@@ -47,41 +47,41 @@ class Trial(NamedTuple):
         return ""
 
 
-def of_vectors(offered: Mapping[str, Any]) -> dict[str, Trial]:
+def of_vectors(offered: Mapping[str, Any]) -> dict[str, TrialCall]:
     """Return the trials of a norm or a feed-forward network."""
     shape = (_B, _T, offered["d_model"])
-    return {"forward": Trial((torch.randn(shape),), shape, "(B, T, D)")}
+    return {"forward": TrialCall((torch.randn(shape),), shape, "(B, T, D)")}
 
 
-def of_heads(offered: Mapping[str, Any]) -> dict[str, Trial]:
+def of_heads(offered: Mapping[str, Any]) -> dict[str, TrialCall]:
     """Return the trials of an attention module."""
     (q, k, v), shape = (
         (torch.randn(_B, offered["n_heads"], n, offered["d_head"]) for n in (_T, _S, _S)),
         (_B, offered["n_heads"]),
     )
     return {
-        "forward": Trial((q, k, v), (*shape, _T, offered["d_head"]), "(B, H, T, K)"),
-        "weights": Trial((q, k), (*shape, _T, _S), "(B, H, T, S)"),
+        "forward": TrialCall((q, k, v), (*shape, _T, offered["d_head"]), "(B, H, T, K)"),
+        "weights": TrialCall((q, k), (*shape, _T, _S), "(B, H, T, S)"),
     }
 
 
-def of_positions(offered: Mapping[str, Any]) -> dict[str, Trial]:
+def of_positions(offered: Mapping[str, Any]) -> dict[str, TrialCall]:
     """Return the trials of a position scheme."""
     queries, keys = torch.arange(_T)[None], torch.arange(_T)[None]
     shape, heads = (_B, _T, offered["d_model"]), offered["n_heads"]
     return {
-        "embed": Trial((torch.randn(shape), queries), shape, "(B, T, D)"),
-        "rotation": Trial((queries,), (1, 1, _T, offered["d_head"]), "(B, 1, T, K), twice", optional=True),
-        "bias": Trial((queries, keys), (1, heads, _T, _T), "(B, H, T, S)", optional=True),
+        "embed": TrialCall((torch.randn(shape), queries), shape, "(B, T, D)"),
+        "rotation": TrialCall((queries,), (1, 1, _T, offered["d_head"]), "(B, 1, T, K), twice", optional=True),
+        "bias": TrialCall((queries, keys), (1, heads, _T, _T), "(B, H, T, S)", optional=True),
     }
 
 
-def of_tokens(offered: Mapping[str, Any]) -> dict[str, Trial]:
+def of_tokens(offered: Mapping[str, Any]) -> dict[str, TrialCall]:
     """Return the trials of a front end for tokens. What others read isn't known."""
     if offered["image_size"] or offered["sample_rate"] or not offered["vocab_size"]:
         return {}
     ids = torch.zeros(_B, _T, dtype=torch.long)
-    return {"forward": Trial((ids,), (_B, -1, offered["d_model"]), "(B, S, D)")}
+    return {"forward": TrialCall((ids,), (_B, -1, offered["d_model"]), "(B, S, D)")}
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class ModuleChoice(Generic[P]):
     base: type[P]
     example: type[P]
     methods: tuple[str, ...]
-    trials: Callable[[Mapping[str, Any]], Mapping[str, Trial]]
+    trials: Callable[[Mapping[str, Any]], Mapping[str, TrialCall]]
 
     def make(self, name: str, offered: Mapping[str, Any]) -> P:
         """Build the named module with the arguments that its `__init__` names."""
