@@ -14,7 +14,7 @@ from .fronts.frames import Frames
 from .fronts.front import Front
 from .fronts.patches import Patches
 from .fronts.tokens import Embedding, Projection
-from .heads import Classifier, SpanFinder, TokenPredictor, TokenTransform
+from .heads import ClassPredictor, SpanFinder, TokenPredictor, TokenTransform
 from .module_choice import ModuleChoice, of_heads, of_positions, of_tokens, of_vectors
 from .norms import NORMS, AddNorm, LayerNorm
 from .positions import POSITIONS, Positions
@@ -81,7 +81,7 @@ def make_projection(config: ModelConfig, vocab_size: int, embedding: Embedding |
     return Projection(config.d_model, vocab_size, tied=tied, bias=bias, scale=scale)
 
 
-def make_head(config: ModelConfig, front: Front) -> Classifier | SpanFinder | TokenPredictor | None:
+def make_head(config: ModelConfig, front: Front) -> ClassPredictor | SpanFinder | TokenPredictor | None:
     """Return the head of an encoder-only model, or None if it has none."""
     match config.head:
         case "class":
@@ -93,7 +93,7 @@ def make_head(config: ModelConfig, front: Front) -> Classifier | SpanFinder | To
                     value=config.n_classes,
                 )
             shape = (config.d_model, config.n_classes)
-            return Classifier(*shape, config.pooling, config.dropout, bias=config.bias, pooler=config.head_layer)
+            return ClassPredictor(*shape, config.pooling, config.dropout, bias=config.bias, pooler=config.head_layer)
         case "span":
             return SpanFinder(config.d_model)
         case "token":

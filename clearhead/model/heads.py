@@ -27,7 +27,7 @@ def pool(x: Tensor, real: Tensor, pooling: str) -> Tensor:
     return (x * real[..., None]).sum(1) / real.sum(1).clamp(min=1)[:, None]
 
 
-class Classifier(nn.Module):
+class ClassPredictor(nn.Module):
     """Scores the classes with pooling, dropout and a linear layer.
 
     Pooling takes the mean of the vectors ("mean") or the first one ("first"). With a `pooler`, "tanh" or "relu", a

@@ -26,7 +26,7 @@ from .cache import Cache, LayerCache
 from .dropout import Dropout
 from .fronts.front import Front
 from .fronts.tokens import Embedding, Projection, TokenTypes
-from .heads import Classifier, SpanFinder, TokenPredictor
+from .heads import ClassPredictor, SpanFinder, TokenPredictor
 from .masks import causal_mask, recent_mask
 from .pointer import Pointer
 from .positions import Positions
@@ -246,12 +246,12 @@ class EncoderDecoder(nn.Module):
 class EncoderModel(nn.Module):
     """An encoder with a head (BERT, Devlin et al. 2019)."""
 
-    def __init__(self, encoder: Encoder, head: Classifier | SpanFinder | TokenPredictor) -> None:
+    def __init__(self, encoder: Encoder, head: ClassPredictor | SpanFinder | TokenPredictor) -> None:
         super().__init__()
         self.encoder, self.head = encoder, head
 
     def forward(self, inputs: Tensor, types: Tensor | None = None, *, at: Tensor | None = None) -> Tensor:
-        """inputs (B, S), types (B, S) -> (B, C) from a Classifier, (B, S, 2) from a SpanFinder, (N, V) from a
+        """inputs (B, S), types (B, S) -> (B, C) from a ClassPredictor, (B, S, 2) from a SpanFinder, (N, V) from a
         TokenPredictor
 
         Args:

@@ -116,9 +116,9 @@ from clearhead.model.pointer import Pointer
 x, logits, weights = torch.randn(1, 3, 512), torch.randn(1, 3, 100), torch.rand(1, 8, 3, 5).softmax(-1)
 Pointer(d_model=512)(x, logits, weights, Pointer.read(torch.tensor([[7, 8, 9, 7, 2]])))
 
-from clearhead.model.heads import Classifier
+from clearhead.model.heads import ClassPredictor
 real = torch.tensor([[True, True, False]])
-Classifier(d_model=512, n_classes=4)(torch.randn(1, 3, 512), real)
+ClassPredictor(d_model=512, n_classes=4)(torch.randn(1, 3, 512), real)
 
 from clearhead.model.heads import SpanFinder
 allowed = torch.ones(1, 3, dtype=torch.bool)

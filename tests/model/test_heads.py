@@ -6,7 +6,7 @@ import torch
 from clearhead.config import ModelConfig
 from clearhead.errors import ConfigError, ModelError
 from clearhead.model.fronts.tokens import Embedding, Projection
-from clearhead.model.heads import Classifier, SpanFinder, TokenPredictor
+from clearhead.model.heads import ClassPredictor, SpanFinder, TokenPredictor
 from clearhead.model.masks import padding_mask
 from clearhead.model.transformer import Encoder, EncoderModel, build
 
@@ -27,34 +27,34 @@ def small(head: str, **changed) -> ModelConfig:
 
 
 def test_the_mean_is_that_of_the_real_tokens() -> None:
-    head, x = Classifier(D, C).eval(), torch.randn(B, S, D)
+    head, x = ClassPredictor(D, C).eval(), torch.randn(B, S, D)
     means = torch.stack([(x[0, 0] + x[0, 1] + x[0, 2]) / 3, (x[1, 1] + x[1, 3] + x[1, 4]) / 3])
     torch.testing.assert_close(head(x, REAL), means @ head.linear.weight.T + head.linear.bias)
 
 
 def test_the_first_token_is_the_first_that_is_real() -> None:
-    head, x = Classifier(D, C, "first").eval(), torch.randn(B, S, D)
+    head, x = ClassPredictor(D, C, "first").eval(), torch.randn(B, S, D)
     firsts = torch.stack([x[0, 0], x[1, 1]])
     torch.testing.assert_close(head(x, REAL), firsts @ head.linear.weight.T + head.linear.bias)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first"])
 def test_a_text_without_a_token_has_finite_scores_and_gradients(pooling) -> None:
-    head, x = Classifier(D, C, pooling), torch.randn(B, S, D, requires_grad=True)
+    head, x = ClassPredictor(D, C, pooling), torch.randn(B, S, D, requires_grad=True)
     scores = head(x, torch.zeros(B, S, dtype=torch.bool))
     scores.sum().backward()
     assert scores.isfinite().all() and x.grad.isfinite().all()
 
 
 def test_what_is_pooled_is_dropped_out_while_training_only() -> None:
-    head, x = Classifier(64, C, dropout=0.5), torch.ones(B, S, 64)
+    head, x = ClassPredictor(64, C, dropout=0.5), torch.ones(B, S, 64)
     torch.nn.init.eye_(head.linear.weight)
     assert set(head(x, REAL).flatten().tolist()) == {0.0, 2.0} and head.eval()(x, REAL).eq(1).all()
 
 
 def test_another_pooling_is_refused() -> None:
     with pytest.raises(ModelError) as caught:
-        Classifier(D, C, "max")
+        ClassPredictor(D, C, "max")
     assert (caught.value.name, caught.value.value) == ("pooling", "max")
 
 

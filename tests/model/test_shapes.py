@@ -208,7 +208,7 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "fronts.tokens.Projection.scaled": lambda x: tokens.Projection(D, V, scale=0.5).scaled(x),
     "fronts.tokens.TokenTypes.forward": lambda x: tokens.TokenTypes(V, D)(ids(x)),
     "heads.pool": lambda x, real: heads.pool(x, real > 0, "mean"),
-    "heads.Classifier.forward": lambda x, real: heads.Classifier(D, C)(x, real > 0),
+    "heads.ClassPredictor.forward": lambda x, real: heads.ClassPredictor(D, C)(x, real > 0),
     "heads.SpanFinder.forward": lambda x, allowed: heads.SpanFinder(D)(x, allowed > 0),
     "heads.TokenPredictor.forward": lambda x, at: heads.TokenPredictor(tokens.Projection(D, V))(x, ids(at) % 10),
     "heads.TokenTransform.forward": lambda x: heads.TokenTransform(D, norms.LayerNorm(D))(x),

@@ -13,7 +13,7 @@ from clearhead.errors import ConfigError
 from clearhead.model.attention import CrossAttention, SelfAttention
 from clearhead.model.feed_forward import FeedForward, GeGLU
 from clearhead.model.fronts.tokens import Embedding, Projection
-from clearhead.model.heads import Classifier, TokenPredictor, TokenTransform
+from clearhead.model.heads import ClassPredictor, TokenPredictor, TokenTransform
 from clearhead.model.masks import recent_mask
 from clearhead.model.norms import LayerNorm
 from clearhead.model.positions import Rotary, SinusoidalHalves, sinusoid
@@ -211,7 +211,7 @@ def test_activations_follow_their_formulas() -> None:
 
 @pytest.mark.parametrize(("name", "function"), [("tanh", torch.tanh), ("relu", torch.relu)])
 def test_a_pooler_is_a_hidden_layer_before_the_classes(name, function) -> None:
-    head, x = moved(Classifier(D, 4, "first", pooler=name)), torch.randn(B, T, D)
+    head, x = moved(ClassPredictor(D, 4, "first", pooler=name)), torch.randn(B, T, D)
     real = torch.ones(B, T, dtype=torch.bool)
     torch.testing.assert_close(head(x, real), head.linear(function(head.hidden(x[:, 0]))))
     assert build(small("encoder-only", head="class", n_classes=3, head_layer=name)).head.hidden is not None

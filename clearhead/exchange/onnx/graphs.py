@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ...config import ModelConfig
 from ...model.blocks import DecoderBlock
 from ...model.cache import Cache, LayerCache
-from ...model.heads import Classifier, SpanFinder, TokenPredictor
+from ...model.heads import ClassPredictor, SpanFinder, TokenPredictor
 from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel
 
 
@@ -48,8 +48,8 @@ class Graph:
 def read(model: EncoderModel | Encoder, *given: Tensor) -> Tensor:
     """Return what the head returns, or hidden states without a head.
 
-    inputs (B, ...), types (B, S) if the model has them -> (B, C) of a Classifier, (B, S, 2) of a SpanFinder, (B, S, V)
-    of a TokenPredictor, (B, S, D)
+    inputs (B, ...), types (B, S) if the model has them -> (B, C) of a ClassPredictor, (B, S, 2) of a SpanFinder,
+    (B, S, V) of a TokenPredictor, (B, S, D)
     """
     inputs, *types = given
     inputs = _widened(inputs)
@@ -155,7 +155,7 @@ def _encoder_graph(model: EncoderModel | Encoder, config: ModelConfig) -> Graph:
         inputs.append(Port("types", torch.int64, ("batch", "source")))
     positions = ("batch", _length(config))
     match model.head if isinstance(model, EncoderModel) else None:
-        case Classifier():
+        case ClassPredictor():
             output = Port("logits", torch.float32, ("batch", config.n_classes))
         case SpanFinder():
             output = Port("logits", torch.float32, (*positions, 2))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ...model.fronts.tokens import Projection
-from ...model.heads import Classifier, TokenPredictor
+from ...model.heads import ClassPredictor, TokenPredictor
 from ...model.linear import Linear
 from ...model.transformer import Decoder
 from ..record.parts import stacks
@@ -38,9 +38,9 @@ def reasons(explanation: Explanation, candidates: Sequence[Sequence[int]]) -> di
     else:
         reading = explanation.contrast().reading.double()  # raises an error if there's no sum
         head = explanation.model.get_submodule("head")
-        assert isinstance(head, Classifier | TokenPredictor)
-        linear = head.linear if isinstance(head, Classifier) else head.projection
-        logits = explanation.trace["head" if isinstance(head, Classifier) else "head.projection"].output[:1]
+        assert isinstance(head, ClassPredictor | TokenPredictor)
+        linear = head.linear if isinstance(head, ClassPredictor) else head.projection
+        logits = explanation.trace["head" if isinstance(head, ClassPredictor) else "head.projection"].output[:1]
     assert isinstance(linear, Linear)
     rows = linear.weight.detach()[ids].double().cpu()  # (R, K, D)
     if isinstance(linear, Projection):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...errors import ConfigError, suggestion
 from ...model.fronts.tokens import Projection
-from ...model.heads import Classifier, TokenPredictor
+from ...model.heads import ClassPredictor, TokenPredictor
 from ...model.linear import Linear
 from ...model.transformer import Decoder, Encoder, EncoderModel
 from ...tokenization.tokenizer import Tokenizer
@@ -200,11 +200,11 @@ class Labels:
         return Contrast(label, other, reading, *_along(head.linear, trace["head"].output[0], ids))
 
 
-def _pooled(forward: Pass) -> tuple[Classifier, Tensor]:
+def _pooled(forward: Pass) -> tuple[ClassPredictor, Tensor]:
     """Return the head of a classifier, and which positions it pools, (T,)."""
     model = forward.model
     assert isinstance(model, EncoderModel)
-    assert isinstance(model.head, Classifier)
+    assert isinstance(model.head, ClassPredictor)
     mask = model.encoder.embedding.mask(forward.inputs[0])
     return model.head, torch.ones(len(forward.read), dtype=torch.bool) if mask is None else mask.flatten()
 

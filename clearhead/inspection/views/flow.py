@@ -21,7 +21,7 @@ from ...model.blocks import DecoderBlock, EncoderBlock
 from ...model.fronts.frames import Frames
 from ...model.fronts.patches import Patches
 from ...model.fronts.tokens import Embedding
-from ...model.heads import Classifier, SpanFinder, TokenPredictor
+from ...model.heads import ClassPredictor, SpanFinder, TokenPredictor
 from ...model.positions import Positions
 from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel, evaluation
 from ..record.parts import stacks
@@ -136,7 +136,7 @@ class _Watch:
 
 
 _HEADS: dict[type[nn.Module], str] = {
-    Classifier: "a logit per class",
+    ClassPredictor: "a logit per class",
     SpanFinder: "logits of start and end",
     TokenPredictor: "logits of each masked token",
 }
