@@ -84,7 +84,6 @@ TASKS: dict[str, TaskSpec] = {
         "QuestionAnswering",
         {"model.topology": "encoder-only", "model.head": "span"},
         summary="Answer questions about a text.",
-        method="answers",
         fields={"question": "texts", "context": "words"},
         needed=("question", "context"),
         search=("n_best",),

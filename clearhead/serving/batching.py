@@ -8,15 +8,13 @@ import asyncio
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Collection, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from .groups import Group
+from .groups import Group, OnPiece
 from .limits import RequestError
-from .waiting_rows import Row, Stream, call_in, settle_all
-from .work import Work
 
 _SHARE, _PATIENCE = 0.25, 8  # of a group's size, and in steps: inputs wait until so many can join together
 _MOMENT = 0.2  # seconds
@@ -27,17 +25,28 @@ class AbandonedError(Exception):
     """Nobody waits any more for what is being computed."""
 
 
+@dataclass(eq=False)
+class _Row:
+    """One input of a request, and the future of its answer."""
+
+    work: Hashable
+    value: Any
+    future: "asyncio.Future[Any]"
+    on_piece: OnPiece | None = None
+    begun: bool = False
+
+
 @dataclass
 class _Active:
     """A group with its rows by number, and the steps since one joined."""
 
     group: Group
-    rows: dict[int, Row]
+    rows: dict[int, _Row]
     steps: int = 0
 
 
 class Batcher:
-    """Answers inputs on a thread of its own.
+    """Answers inputs on a thread of its own, those with equal work together.
 
     Args:
         open_group: returns an empty group for some work. Raises ClearheadError if the model can't do it.
@@ -45,11 +54,11 @@ class Batcher:
         name: name of the thread.
     """
 
-    def __init__(self, open_group: Callable[[Work], Group], *, most: int, name: str) -> None:
+    def __init__(self, open_group: Callable[[Any], Group], *, most: int, name: str) -> None:
         self._open, self._most = open_group, most
-        self._waiting: deque[Row] = deque()
-        self._groups: dict[Work, _Active] = {}
-        self._computing: list[Row] = []
+        self._waiting: deque[_Row] = deque()
+        self._groups: dict[Hashable, _Active] = {}
+        self._computing: list[_Row] = []
         self._changed, self._closed, self._ended = threading.Condition(), False, False
         self._seconds, self._seconds_per_row = 0.0, 0.0
         self._thread = threading.Thread(target=self._answer_all, name=name, daemon=True)
@@ -65,42 +74,56 @@ class Batcher:
         """The number of inputs that are being answered."""
         return sum(len(it.rows) for it in list(self._groups.values()))
 
-    async def answers(self, work: Work, inputs: Sequence[Any], seconds: float) -> list[Any]:
+    async def answers(self, work: Hashable, inputs: Sequence[Any], seconds: float) -> list[Any]:
         """Return an answer to each input. If the caller is cancelled, the inputs are dropped.
 
         Raises:
             RequestError: the queue is full, or there's no answer in time.
             ClearheadError: one of the inputs can't be answered.
         """
-        rows = [Row(work, value, asyncio.get_running_loop().create_future()) for value in inputs]
-        async with self._answering(rows, seconds):
-            return list(await asyncio.gather(*(row.future for row in rows)))
-
-    def stream(self, work: Work, inputs: Sequence[Any], seconds: float) -> "Stream":
-        """Return the answers to some inputs as a stream. Raise RequestError if the queue is full."""
-        loop, pieces = asyncio.get_running_loop(), asyncio.Queue[tuple[int, str | None]]()
-
-        def row(place: int, value: Any) -> Row:
-            found = Row(work, value, loop.create_future(), lambda it: call_in(loop, pieces.put_nowait, (place, it)))
-            found.future.add_done_callback(lambda _: pieces.put_nowait((place, None)))
-            return found
-
-        rows = [row(place, value) for place, value in enumerate(inputs)]
-        self._add(rows)
-        return Stream(rows, pieces, loop.time() + seconds, self._late)
-
-    @asynccontextmanager
-    async def _answering(self, rows: list[Row], seconds: float) -> AsyncIterator[None]:
-        """Let rows wait for their turn. Those that aren't answered at the end of the `with` block are dropped."""
+        rows = [_Row(work, value, asyncio.get_running_loop().create_future()) for value in inputs]
         self._add(rows)
         try:
             async with asyncio.timeout(seconds):
-                yield
+                return list(await asyncio.gather(*(row.future for row in rows)))
         except TimeoutError:
             raise self._late(rows) from None
         finally:
             for row in rows:
                 row.future.cancel()
+
+    async def stream(
+        self, work: Hashable, inputs: Sequence[Any], seconds: float
+    ) -> AsyncGenerator[tuple[int, str | None, Any], None]:
+        """Yield the pieces of several answers as they come, each with the index of its input: (index, piece, None).
+
+        At the end of an answer, yield (index, None, answer). When the generator is closed, the inputs are dropped.
+
+        Raises:
+            RequestError: the queue is full, or there's no answer in time.
+            ClearheadError: an input can't be answered.
+        """
+        loop, pieces = asyncio.get_running_loop(), asyncio.Queue[tuple[int, str | None]]()
+
+        def row(place: int, value: Any) -> _Row:
+            found = _Row(work, value, loop.create_future(), lambda it: call_in(loop, pieces.put_nowait, (place, it)))
+            found.future.add_done_callback(lambda _: pieces.put_nowait((place, None)))
+            return found
+
+        rows = [row(place, value) for place, value in enumerate(inputs)]
+        left, deadline = len(rows), loop.time() + seconds
+        self._add(rows)
+        try:
+            while left:
+                try:
+                    place, piece = await asyncio.wait_for(pieces.get(), max(deadline - loop.time(), 0))
+                except TimeoutError:
+                    raise self._late(rows) from None
+                left -= piece is None
+                yield place, piece, rows[place].future.result() if piece is None else None
+        finally:
+            for each in rows:
+                each.future.cancel()
 
     def close(self) -> None:
         """End the thread when everything that waits is answered, and nothing has come for a moment."""
@@ -108,7 +131,7 @@ class Batcher:
             self._closed = True
             self._changed.notify()
 
-    def _add(self, rows: list[Row]) -> None:
+    def _add(self, rows: list[_Row]) -> None:
         with self._changed:
             if self._ended:
                 raise RequestError(503, "the model is being replaced", fix="try again", headers={"Retry-After": "1"})
@@ -123,7 +146,7 @@ class Batcher:
             self._waiting.extend(rows)
             self._changed.notify()
 
-    def _late(self, rows: list[Row]) -> RequestError:
+    def _late(self, rows: list[_Row]) -> RequestError:
         """Return the error for inputs that took too long."""
         what = "there was no answer in time"
         if all(row.begun for row in rows):
@@ -155,7 +178,7 @@ class Batcher:
             for work in list(self._groups):
                 self._step(work)
 
-    def _begin_all(self, waiting: Collection[Row]) -> list[Row]:
+    def _begin_all(self, waiting: Collection[_Row]) -> list[_Row]:
         """Let rows join their groups, and return those that wait for room or for company."""
         counts = Counter(row.work for row in waiting)
         left, full = [], {work for work, count in counts.items() if self._waits_for_company(work, count)}
@@ -167,12 +190,12 @@ class Batcher:
                 left.append(row)
         return left
 
-    def _waits_for_company(self, work: Work, count: int) -> bool:
+    def _waits_for_company(self, work: Hashable, count: int) -> bool:
         """Return whether rows wait for others, because joining costs a running group about as much as a step."""
         active = self._groups.get(work)
         return active is not None and count < _SHARE * len(active.rows) and active.steps < _PATIENCE
 
-    def _begin(self, row: Row) -> bool:
+    def _begin(self, row: _Row) -> bool:
         """Let a row join its group. Return False if there's no room."""
         try:
             active = self._groups.get(row.work) or _Active(self._open(row.work), {})
@@ -180,12 +203,12 @@ class Batcher:
                 return False
             active.rows[active.group.add(row.value, row.on_piece)] = row
         except Exception as error:
-            settle_all([(row, error)])
+            _settle_all([(row, error)])
             return True
         self._groups[row.work], active.steps, row.begun = active, 0, True
         return True
 
-    def _step(self, work: Work) -> None:
+    def _step(self, work: Hashable) -> None:
         """Drop what nobody waits for, compute for a while, and pass on what is done."""
         active = self._groups[work]
         group, rows = active.group, active.rows
@@ -200,7 +223,7 @@ class Batcher:
                 done = [(row, error) for row in rows.values()]
                 rows.clear()
             self._measure(time.perf_counter() - started, len(done))
-            settle_all(done)
+            _settle_all(done)
         if not rows:
             group.close()
             del self._groups[work]
@@ -211,3 +234,21 @@ class Batcher:
         if done:
             self._seconds_per_row += _WEIGHT * (self._seconds / done - self._seconds_per_row)
             self._seconds = 0.0
+
+
+def _settle_all(done: list[tuple[_Row, Any]]) -> None:
+    """Pass answers and exceptions on in the event loop that waits for them."""
+
+    def settle() -> None:
+        for row, answer in done:
+            if not row.future.done():
+                row.future.set_exception(answer) if isinstance(answer, Exception) else row.future.set_result(answer)
+
+    if done:
+        call_in(done[0][0].future.get_loop(), settle)
+
+
+def call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: Any) -> None:
+    """Call a function in an event loop, unless the server has stopped."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, *arguments)

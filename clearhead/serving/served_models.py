@@ -1,7 +1,7 @@
 """The models that a server has loaded, by name."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,7 @@ from ..config.messages import say
 from ..errors import ClearheadError, ConfigError, nearest
 from .batching import Batcher
 from .limits import Limits, RequestError
-from .opening import open_explanations, open_group
-from .waiting_rows import Stream
-from .work import EXPLAINING, Work, warm
+from .work import EXPLAINING, Work, open_explanations, open_group, warm
 
 _LANGUAGE = r"[a-z]{2,3}(?:[_][A-Za-z]{2,4})?"
 _PAIR = re.compile(rf"(?:^|[^A-Za-z])({_LANGUAGE})-({_LANGUAGE})$")
@@ -64,7 +62,7 @@ class ServedModel:
         queue = self.explanations if work.method in EXPLAINING else self.batcher
         return await queue.answers(work, inputs, self.limits.seconds)
 
-    def stream(self, work: Work, inputs: Sequence[Any]) -> Stream:
+    def stream(self, work: Work, inputs: Sequence[Any]) -> AsyncGenerator[tuple[int, str | None, Any], None]:
         """Return the answers to some inputs as a stream; see `Batcher.stream`."""
         return self.batcher.stream(work, inputs, self.limits.seconds)
 

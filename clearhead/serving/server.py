@@ -17,10 +17,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..config.messages import say
 from ..errors import ConfigError
+from .batching import call_in
 from .guards import Access
 from .routes_table import make_application
 from .served_models import ModelShelf
-from .waiting_rows import call_in
 
 _KEEP_ALIVE = 75  # seconds until an idle connection is closed
 

@@ -1,17 +1,23 @@
-"""What a model can be asked to do with a batch of inputs. Runs on the model's thread."""
+"""What a model can be asked to do with a batch of inputs, and the groups that do it. Runs on the model's thread."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from ..apps.answers import Embedded
 from ..apps.app import App
+from ..apps.language_model import LanguageModel
+from ..apps.translator import Translator
 from ..config import TASKS
+from ..decode.writer import Writer
 from ..errors import DataError
-from ..readers.skipped import Report
+from .batching import Batcher
 from .bodies import json_bytes
+from .groups import AtOnce, Group, LiveGroup
 
 EXPLAINING = ("explanations", "pages")  # keys of `METHODS` that can take a hundred times as long as an answer
+_TOGETHER = 128  # inputs; more don't make a batch faster
 
 
 @dataclass(frozen=True)
@@ -31,40 +37,64 @@ class Work:
         return cls(method, tuple(sorted(fixed.items())))
 
 
-@dataclass(frozen=True)
-class Seeded:
-    """A text to continue, with its own random seed."""
+def open_group(app: App, work: Work) -> Group:
+    """Return an empty group for some work of a model.
 
-    text: str
-    seed: int
+    Raises:
+        ClearheadError: the model can't do it with these options.
+    """
+    if (writer := _writer(app, work.method, dict(work.options))) is not None:
+        return LiveGroup(writer)
+    # Scores gain nothing by waiting for others.
+    return AtOnce(lambda inputs: _run(app, work, inputs), most=1 if work.method == "scores" else _TOGETHER)
 
 
-def run_work(app: App, work: Work, inputs: list[Any]) -> Sequence[Any]:
-    """Return the answer to each input."""
+def _writer(app: App, method: str, options: dict[str, Any]) -> Writer[Any] | None:
+    """Return the writer for some work, or None if nothing is decoded."""
+    if isinstance(app, Translator) and method == "results":
+        return app.writer(**options)
+    if isinstance(app, LanguageModel) and method in ("continuations", "completions"):
+        return app.writer(**options) if method == "continuations" else app.completion_writer(**options)
+    return None
+
+
+def open_explanations(app: App, *, most: int, name: str) -> Batcher:
+    """Return a queue for explanations, with a thread and a torch module of its own, so that others don't wait.
+
+    A computation ends with the next block of the model when its client has left.
+    """
+    twin = cache(lambda: _interruptible(app, queue))
+    queue = Batcher(lambda work: AtOnce(lambda inputs: _run(twin(), work, inputs), most=1), most=most, name=name)
+    return queue
+
+
+def _interruptible(app: App, queue: Batcher) -> App:
+    from ..inspection.record.parts import stacks
+
+    twin = type(app)(app.loaded.separate())
+    for stack in stacks(twin.model).values():
+        for block in stack.blocks:
+            block.register_forward_pre_hook(lambda *_: queue.check_wanted())
+    return twin
+
+
+def _run(app: App, work: Work, inputs: list[Any]) -> Sequence[Any]:
     return METHODS[work.method](app, inputs, dict(work.options))
 
 
 def warm(app: App) -> None:
     """Read the weights and answer once, so that the first request doesn't wait for it."""
-    verb, spec = app.task.verb, TASKS.get(app.task.verb)
-    if verb == "generate":
-        _warm_up(app)
+    spec = TASKS.get(app.task.verb)
+    if isinstance(app, LanguageModel):
+        app.continuations([""], max_len=1, min_len=0, n_best=1)
     elif spec is not None and spec.example and "text" in app.task.modalities:
         _results(app, [spec.example], {})
     else:
         assert app.model is not None
 
 
-def _warm_up(app: Any) -> None:
-    app.continuations([""], max_len=1, min_len=0, n_best=1)
-
-
 def _results(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
     return app.results(inputs, **options)
-
-
-def _answers(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
-    return app.results(inputs, options.pop("context"), **options)
 
 
 def _filled(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
@@ -83,23 +113,18 @@ def _counted_embeddings(app: Any, inputs: list[Any], options: dict[str, Any]) ->
 
 def _scores(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
     """Score pairs one by one, so that a pair that's too long fails alone."""
-    return [_score(app, pair, options) for pair in inputs]
-
-
-def _score(app: Any, pair: tuple[str, str], options: dict[str, Any]) -> Any:
-    scored, report = app.score([pair], **options)
-    if not scored:
-        raise DataError("a pair can't be scored", expected=_why(report), name="pairs", value=pair)
-    return scored[0]
-
-
-def _why(report: Report) -> str:
-    return "\n".join(report.skipped_rows())
+    found = []
+    for pair in inputs:
+        scored, report = app.score([pair], **options)
+        if not scored:
+            expected = "\n".join(report.skipped_rows())
+            raise DataError("a pair can't be scored", expected=expected, name="pairs", value=pair)
+        found.append(scored[0])
+    return found
 
 
 def _explanations(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:
-    context = (options.pop("context"),) if "context" in options else ()
-    found = (app.explain(text, *context, **options) for text in inputs)
+    found = (app.explain(text, **options) for text in inputs)
     return [it.to_dict(it.main_place, 0, 0) for it in found]
 
 
@@ -126,7 +151,6 @@ def _page(
 
 METHODS: Mapping[str, Callable[[Any, list[Any], dict[str, Any]], Sequence[Any]]] = {
     "results": _results,
-    "answers": _answers,
     "filled": _filled,
     "embeddings": _embeddings,
     "counted_embeddings": _counted_embeddings,

@@ -4,6 +4,7 @@ import secrets
 import time
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Annotated, Any
 
 import msgspec
@@ -12,9 +13,10 @@ from starlette.responses import Response
 
 from ...apps.token_scores import Completed, TokenScores
 from ..bodies import from_json, json_response
+from ..groups import Seeded
 from ..limits import Limits, RequestError
 from ..served_models import ServedModel
-from ..work import Seeded, Work
+from ..work import Work
 from .asking import answered, shelf_of
 from .event_stream import event_stream
 
@@ -113,24 +115,20 @@ async def completions(request: Request) -> Response:
 
 async def _events(request: Request, model: ServedModel, body: Completion) -> AsyncGenerator[dict[str, Any], None]:
     """Yield the pieces of all choices as they come. A choice's last event has its log-probabilities and reason."""
-    rows, head = body.rows(), _head(model)
+    rows, head, found = body.rows(), _head(model), dict[int, Completed]()
     request.state.texts.extend(body.prompts)
-    stream = model.stream(body.work(), rows)
-    try:
-        if body.echo:
-            for number, row in enumerate(rows):
-                yield head | {"choices": [_piece(number, row.text)]}
-        async for number, piece in stream:
+    async with aclosing(model.stream(body.work(), rows)) as stream:
+        echoes = [_piece(number, row.text) for number, row in enumerate(rows) if body.echo]
+        async for number, piece, answer in stream:
+            while echoes:
+                yield head | {"choices": [echoes.pop(0)]}
             if piece is None:
-                choice = _choice(number, stream.answer(number), "", body)
-                yield head | {"choices": [choice]}
+                found[number] = answer
+                yield head | {"choices": [_choice(number, answer, "", body)]}
             else:
                 yield head | {"choices": [_piece(number, piece)]}
-        if body.stream_options is not None and body.stream_options.include_usage:
-            found = [stream.answer(number) for number in range(len(rows))]
-            yield head | {"choices": [], "usage": _usage(found, body)}
-    finally:
-        stream.close()
+    if body.stream_options is not None and body.stream_options.include_usage:
+        yield head | {"choices": [], "usage": _usage([found[number] for number in range(len(rows))], body)}
 
 
 def _head(model: ServedModel) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Routes at /api/TASK. They answer with the records that `clearhead TASK --json` prints."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from starlette.requests import Request
@@ -155,15 +156,12 @@ async def _events(
 ) -> Events:
     """Yield the pieces of answers as they come, and each whole record."""
     request.state.texts.extend(texts)
-    stream = model.stream(work, texts)
-    try:
-        async for number, piece in stream:
+    async with aclosing(model.stream(work, texts)) as stream:
+        async for number, piece, answer in stream:
             if piece is None:
-                yield {"index": number, "record": record(texts[number], stream.answer(number))}
+                yield {"index": number, "record": record(texts[number], answer)}
             else:
                 yield {"index": number, "piece": piece}
-    finally:
-        stream.close()
 
 
 def _model(request: Request, given: Fields, *verbs: str) -> ServedModel:

@@ -8,8 +8,7 @@ import pytest
 from clearhead import load
 from clearhead.decode.session import Session
 from clearhead.errors import ConfigError, DataError
-from clearhead.serving.live_groups import LiveGroup
-from clearhead.serving.work import Seeded
+from clearhead.serving.groups import LiveGroup, Seeded
 
 from .small_models import make
 
