@@ -46,5 +46,4 @@ def task_named(name: str) -> type[Task]:
 
 
 def _imported(name: str, module: str, class_name: str) -> type[Task]:
-    found: type[Task] = getattr(import_module(f"{__package__}.{name}.{module}"), class_name)
-    return found
+    return getattr(import_module(f"{__package__}.{name}.{module}"), class_name)

@@ -67,8 +67,7 @@ class TeacherForcing:
             source = front.augment(source)
         changed = source is not batch.source
         mask = front.mask(source) if batch.ragged or changed else None
-        found: Tensor = model(source, batch.inputs, source_mask=mask, states=states)
-        return found
+        return model(source, batch.inputs, source_mask=mask, states=states)
 
     def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
         """Return the cross-entropy, summed over the real target tokens of the examples in these rows."""

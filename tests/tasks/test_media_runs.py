@@ -18,7 +18,7 @@ from clearhead.config import Config
 from clearhead.config.front_geometry import position_samples
 from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.model.fronts.frames import Frames
-from clearhead.tasks.media_settings import longest_audio
+from clearhead.tasks.media_kinds import Recordings
 from clearhead.tasks.registry import task_of
 from clearhead.training.signals import StoppedError
 
@@ -274,13 +274,13 @@ def test_recordings_that_fill_the_model_still_fit_when_slowed_down(tmp_path: Pat
         "model.augment": ("spec_augment=0.2", f"speed={speed}"),
     }
     config = task_of(Config().override(values)).settle(Config().override({**values, "model.max_len": max_len}))
-    length, setting = longest_audio(config)
+    length, setting = Recordings().longest(config)
     assert setting == "model.max_len" and length >= 1
     front = Frames(8, RATE, speed=speed)
     longest = torch.zeros(50, position_samples(length, RATE), dtype=torch.int16)
     assert front.mask(front.augment(longest)).size(-1) <= max_len
     again = task_of(config).settle(Config().override({**values, "data.max_len": length}))
-    assert again.model.max_len <= max_len and longest_audio(again) == (length, "data.max_len")
+    assert again.model.max_len <= max_len and Recordings().longest(again) == (length, "data.max_len")
 
 
 def test_a_model_too_short_for_any_recording_is_an_error() -> None:

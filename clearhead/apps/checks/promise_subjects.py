@@ -168,7 +168,7 @@ def _of_windows(task: QuestionAnswering, maker: SubjectMaker) -> Subject:
 
 def _of_media(task: MediaClassification | Transcription, maker: SubjectMaker) -> Subject:
     """Return the subject for a model that reads images or audio."""
-    loader, most = task.loader, maker.most
+    loader, most = task.reader.loader, maker.most
     arrays, targets, texts = _media_examples(task, maker)
     if isinstance(loader, AudioLoader):
         arrays = [it[: position_samples(most, loader.sample_rate)] for it in arrays]
@@ -196,11 +196,11 @@ def _media_examples(
     if examples is not None:
         first, second = examples.sides
         rows = maker.choose(len(examples))
-        arrays = [np.array(first[row], task.loader.dtype) for row in rows]
+        arrays = [np.array(first[row], task.reader.loader.dtype) for row in rows]
         targets = [maker.cut(second[row]) if writes else second[row] for row in rows]
-        shortened = f", at most {LONGEST} positions each" * isinstance(task.loader, AudioLoader)
+        shortened = f", at most {LONGEST} positions each" * isinstance(task.reader.loader, AudioLoader)
         return arrays, targets, f"{len(rows)} {found.replace('texts', noun, 1)}{shortened}"
-    arrays = _random_media(task.loader, most, maker.seed)
+    arrays = _random_media(task.reader.loader, most, maker.seed)
     if isinstance(task, Transcription):
         ids = maker.random_ids(maker.model.tgt_vocab_size, most - 1)
         targets = [task.special.target(it[: most - 2]) for it in ids]

@@ -1,27 +1,20 @@
 """Classification of images and audio: the encoder of texts with another front end (ViT, Dosovitskiy et al. 2021)."""
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
 from ...config import NEWEST, TASKS, Config
-from ...data.media_encoding import AudioLoader, ImageLoader, Loader, MediaEncoder
+from ...data.media_encoding import MediaEncoder
 from ...data.media_forms import IMAGES, RECORDINGS, MediaForm
 from ..base import Units, search_settings_but
-from ..media_settings import audio_lengths, image_settings, longest_audio, sample_rate_setting
+from ..media_kinds import Images, Recordings
 from ..source_reader import MediaReader
 from .examples import UNSEEN, label_settings
 from .task import Classification
 
-_UNUSED = (
-    *("data.tokenizer", "data.vocab_size", "data.joint", "data.subword_dropout", "data.texts"),
-    *("data.normalise", "data.reverse", "model.n_token_types", "model.copy"),
-)
 _DEFAULTS: dict[str, Any] = {  # of images and audio alike
-    "model.pre_norm": True,
     "model.dropout": 0.1,
-    "model.feed_forward": "gelu",
     "data.split": 0.05,
     "train.best": NEWEST,
     "train.eval_sentences": 5_000,
@@ -29,27 +22,39 @@ _DEFAULTS: dict[str, Any] = {  # of images and audio alike
 
 
 class MediaClassification(Classification):
-    """Classification of images or audio. A subclass defines how to read a file."""
+    """Classification of images or audio."""
 
-    unused = (*_UNUSED, *search_settings_but("batch_tokens"))
+    media: ClassVar[Images | Recordings]
+    unused = (
+        *("data.tokenizer", "data.vocab_size", "data.joint", "data.subword_dropout", "data.texts"),
+        *("data.normalise", "data.reverse", "model.n_token_types", "model.copy"),
+        *search_settings_but("batch_tokens"),
+    )
 
-    @property
-    @abstractmethod
-    def loader(self) -> Loader:
-        """Reads one file."""
+    @classmethod
+    def derived(cls, config: Config) -> Mapping[str, Any]:
+        return cls.media.derived(config)
+
+    @classmethod
+    def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
+        return {**label_settings(data, config), **cls.media.from_data(data, config)}
 
     @classmethod
     def texts(cls, data: Any) -> Sequence[str]:
         """Return no texts: there's nothing to learn a tokenizer from."""
         return ()
 
+    @property
+    def longest(self) -> tuple[int, str]:
+        return self.media.longest(self.config)
+
     @cached_property
     def reader(self) -> MediaReader:
-        return MediaReader(self.loader, self.config)
+        return MediaReader(self.media.loader(self.config), self.config)
 
     @property
     def stored_as(self) -> tuple[str, str]:
-        return self.loader.dtype, "<i4"
+        return self.reader.loader.dtype, "<i4"
 
     @property
     def encoder(self) -> MediaEncoder:
@@ -59,14 +64,13 @@ class MediaClassification(Classification):
             return [[numbers[label]] if label in numbers else None for label in labels]
 
         length, setting = self.longest
-        return MediaEncoder(self.loader, targets, UNSEEN, f"longer than {length} positions ({setting})")
+        return MediaEncoder(self.reader.loader, targets, UNSEEN, f"longer than {length} positions ({setting})")
 
 
 class ImageClassification(MediaClassification):
-    """Label images. Their positions follow from their size."""
+    """Label images."""
 
-    unused = (*MediaClassification.unused, "data.max_len", "model.max_len")
-
+    media = Images()
     form = MediaForm(IMAGES, "image")
     units = Units("images", "patches", "label", "images", "pixels")
     title = "An image classifier"
@@ -74,38 +78,14 @@ class ImageClassification(MediaClassification):
     usage = "image.png"
     modalities = ("image",)
     required: ClassVar[dict[str, Any]] = {**TASKS["classify"].needs, "data.modality": "image"}
-    defaults: ClassVar[dict[str, Any]] = {
-        **_DEFAULTS,
-        "model.front": "patches",
-        "model.positions": "sinusoidal_2d",
-        "model.augment": ("shift=2",),
-    }
-
-    @classmethod
-    def derived(cls, config: Config) -> Mapping[str, Any]:
-        """Return nothing: the sizes depend on the images."""
-        return {}
-
-    @classmethod
-    def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
-        return {**label_settings(data, config), **image_settings(data, config)}
-
-    @property
-    def longest(self) -> tuple[int, str]:
-        """The positions of every image."""
-        return self.config.model.max_len, "model.max_len"
-
-    @property
-    def loader(self) -> ImageLoader:
-        model = self.config.model
-        return ImageLoader(
-            model.size("image_size"), model.size("image_channels"), model.size("patch_size"), model.pooling == "first"
-        )
+    defaults: ClassVar[dict[str, Any]] = {**_DEFAULTS, **media.defaults}
+    unused = (*MediaClassification.unused, "data.max_len", "model.max_len")
 
 
 class AudioClassification(MediaClassification):
-    """Label recordings."""
+    """Label recordings. Longer ones are cut."""
 
+    media = Recordings()
     form = MediaForm(RECORDINGS, "audio")
     units = Units("recordings", "positions", "label", "recordings", "samples")
     title = "An audio classifier"
@@ -113,26 +93,4 @@ class AudioClassification(MediaClassification):
     usage = "recording.wav"
     modalities = ("audio",)
     required: ClassVar[dict[str, Any]] = {**TASKS["classify"].needs, "data.modality": "audio"}
-    defaults: ClassVar[dict[str, Any]] = {
-        **_DEFAULTS,
-        "model.front": "frames",
-        "model.augment": ("spec_augment=0.2", "speed=0.1"),
-        "data.max_len": 250,
-    }
-
-    @classmethod
-    def derived(cls, config: Config) -> Mapping[str, Any]:
-        return audio_lengths(config)
-
-    @classmethod
-    def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
-        return {**label_settings(data, config), **sample_rate_setting(data, config)}
-
-    @property
-    def longest(self) -> tuple[int, str]:
-        """The maximum positions of a recording; longer recordings are cut."""
-        return longest_audio(self.config)
-
-    @property
-    def loader(self) -> AudioLoader:
-        return AudioLoader(self.config.model.size("sample_rate"), self.longest[0])
+    defaults: ClassVar[dict[str, Any]] = {**_DEFAULTS, **media.defaults, "data.max_len": 250}

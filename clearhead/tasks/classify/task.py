@@ -66,8 +66,7 @@ class Classification(Task):
 
     @classmethod
     def texts(cls, data: Any) -> Sequence[str]:
-        found: Sequence[str] = data.sources
-        return found
+        return data.sources
 
     @property
     def longest(self) -> tuple[int, str]:

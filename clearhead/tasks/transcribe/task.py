@@ -9,7 +9,7 @@ import numpy as np
 
 from ...config import TASKS, Config
 from ...config.front_geometry import position_seconds
-from ...data.media_encoding import AudioLoader, MediaEncoder
+from ...data.media_encoding import MediaEncoder
 from ...data.media_forms import TRANSCRIPTS, MediaForm
 from ...decode.audio_session import AudioSession
 from ...decode.session import Session
@@ -20,7 +20,7 @@ from ...scoring.translation_scores import TokenCounts
 from ...tokenization.ragged import Ragged
 from ..base import EvaluationResult, Units
 from ..examples import Examples, HeldOut
-from ..media_settings import audio_lengths, longest_audio, sample_rate_setting
+from ..media_kinds import Recordings
 from ..sequences import Sequences, token_numbers
 from ..source_reader import MediaReader
 
@@ -50,6 +50,7 @@ class Transcription(Sequences):
     """Write down what is said in a recording. Word and character error rates are the scores."""
 
     verb = "transcribe"
+    media: ClassVar[Recordings] = Recordings()
     form = MediaForm(TRANSCRIPTS, "audio")
     units = Units("recordings", "target tokens", "transcript", "recordings", "samples")
     title = "A transcription model"
@@ -59,10 +60,7 @@ class Transcription(Sequences):
     subword_dropout = False
     required: ClassVar[dict[str, Any]] = {**TASKS["transcribe"].needs, "data.modality": "audio", "data.joint": True}
     defaults: ClassVar[dict[str, Any]] = {
-        "model.front": "frames",
-        "model.pre_norm": True,
-        "model.feed_forward": "gelu",
-        "model.augment": ("spec_augment=0.2", "speed=0.1"),
+        **media.defaults,
         "data.tokenizer": "character",
         "data.max_len": 750,  # positions of 40 ms: half a minute
         "data.split": 0.05,
@@ -75,44 +73,39 @@ class Transcription(Sequences):
 
     @classmethod
     def derived(cls, config: Config) -> Mapping[str, Any]:
-        return audio_lengths(config)
+        return cls.media.derived(config)
 
     @classmethod
     def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
-        return sample_rate_setting(data, config)
+        return cls.media.from_data(data, config)
 
     @classmethod
     def texts(cls, data: Any) -> Sequence[str]:
-        found: Sequence[str] = data.targets
-        return found
+        return data.targets
 
     @property
     def longest(self) -> tuple[int, str]:
         """The maximum positions of a recording, and tokens of a transcript. Longer ones are dropped."""
-        return longest_audio(self.config)
+        return self.media.longest(self.config)
 
     @property
     def readable(self) -> tuple[int, str]:
         return self.longest
 
-    @property
-    def loader(self) -> AudioLoader:
-        return AudioLoader(self.config.model.size("sample_rate"), self.longest[0])
-
     @cached_property
     def reader(self) -> MediaReader:
-        return MediaReader(self.loader, self.config)
+        return MediaReader(self.media.loader(self.config), self.config)
 
     @property
     def stored_as(self) -> tuple[str, str]:
-        return self.loader.dtype, super().stored_as[1]
+        return self.reader.loader.dtype, super().stored_as[1]
 
     @property
     def encoder(self) -> MediaEncoder:  # type: ignore[override]
         length, setting = self.longest
         limit = f"longer than {length} positions of 40 ms ({setting})"
         why_not = f"with a transcript longer than {length} tokens ({setting})"
-        return MediaEncoder(self.loader, self._targets, why_not, limit, cuts=False)
+        return MediaEncoder(self.reader.loader, self._targets, why_not, limit, cuts=False)
 
     @property
     def scorer(self) -> MediaEncoder:  # type: ignore[override]
@@ -124,7 +117,7 @@ class Transcription(Sequences):
         return [self.special.target(ids) if len(ids) <= longest else None for ids in encoded]
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> Examples:
-        return Examples(*sides, positions=self.loader.positions)
+        return Examples(*sides, positions=self.reader.positions)
 
     def hold_out(self, data: Pairs) -> HeldOut:
         """Read recordings for scoring. The loss leaves out those that are too long, and answers begin with them cut."""
