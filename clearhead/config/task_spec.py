@@ -24,7 +24,7 @@ class TaskSpec:
         needs: settings of the model that have a fixed value.
         media: its classes for images and audio in `clearhead/tasks/NAME/media.py`, by modality.
         summary: what a request at /api/TASK does.
-        method: what a server does with the inputs, a key of `serving.work.METHODS`.
+        method: what a server does with the inputs, a key of `serving.work.METHODS`, or continuations.
         fields: what a request at /api/TASK has besides the model and the search settings, inputs first.
         needed: those of the fields that it can't do without.
         search: the search settings that a request can have.
@@ -69,6 +69,8 @@ TASKS: dict[str, TaskSpec] = {
     "generate": TaskSpec(
         "Generation",
         {"model.topology": "decoder-only"},
+        summary="Continue texts.",
+        method="continuations",
         fields={"text": "texts", "chars": "number", "stop": "stops", "stream": "flag"},
         needed=(),
         search=_search_but("suppress", "min_ratio", "max_ratio"),

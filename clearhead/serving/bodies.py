@@ -1,5 +1,6 @@
-"""Bodies of requests and responses: strict JSON, and forms."""
+"""Bodies of requests and responses: strict JSON, forms, and errors in the shape of the API that a path belongs to."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -11,10 +12,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ..config.values import finite
+from ..errors import ClearheadError, ModelError
 from .limits import RequestError
 
 T = TypeVar("T")
 JSON = "application/json"
+_SETTING = re.compile(r"`?\bdecode\.([a-z_]+(?:=[^`\s]*)?)`?")
+_TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
 
 def from_json(body: bytes, kind: type[T]) -> T:
@@ -26,8 +30,7 @@ def from_json(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        what = str(error).replace("`", "'").replace("$.", "")
-        raise RequestError(400, f"the body doesn't fit: {what}", name=_field(str(error))) from error
+        raise _unfit("body", error) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         what = f"the body isn't valid JSON: {error}"
         raise RequestError(400, what, expected="a JSON object in UTF-8, without lone surrogates") from error
@@ -38,12 +41,13 @@ def as_object(value: object, kind: type[T]) -> T:
     try:
         return msgspec.convert(value, type=kind, strict=False)
     except msgspec.ValidationError as error:
-        what = str(error).replace("`", "'").replace("$.", "")
-        raise RequestError(400, f"the form doesn't fit: {what}", name=_field(str(error))) from error
+        raise _unfit("form", error) from error
 
 
-def _field(message: str) -> str:
-    return message.partition("$.")[2].partition("`")[0].partition("[")[0]
+def _unfit(what: str, error: msgspec.ValidationError) -> RequestError:
+    field = str(error).partition("$.")[2].partition("`")[0].partition("[")[0]
+    why = str(error).replace("`", "'").replace("$.", "")
+    return RequestError(400, f"the {what} doesn't fit: {why}", name=field)
 
 
 async def fields_of(request: Request, kind: type[T]) -> T:
@@ -94,3 +98,32 @@ def json_bytes(value: Any) -> bytes:
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return a JSON response."""
     return Response(json_bytes(value), status, headers, JSON)
+
+
+def error_response(path: str, error: ClearheadError) -> Response:
+    """Return the response for an error."""
+    headers = error.headers if isinstance(error, RequestError) else None
+    return json_response(error_body(path, error), _status_of(error), headers)
+
+
+def error_body(path: str, error: ClearheadError) -> dict[str, Any]:
+    """Return an error in the shape for a path: OpenAI's for /v1, in parts for /api, and else LibreTranslate's."""
+    parts = {name: _of_body(getattr(error, name)) for name in ("what", "expected", "fix", "name")}
+    message = {"message": _of_body(str(error))}
+    if path.startswith("/v1/"):
+        status = _status_of(error)
+        kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+        code = {401: "invalid_api_key", 404: "not_found", 429: "queue_full"}.get(status)
+        return {"error": message | {"type": kind, "param": parts["name"] or None, "code": code}}
+    return {"error": message | parts if path.startswith("/api/") else message["message"]}
+
+
+def _status_of(error: ClearheadError) -> int:
+    if isinstance(error, RequestError):
+        return error.status
+    return 500 if isinstance(error, ModelError) else 400
+
+
+def _of_body(text: str) -> str:
+    """Write the settings of a search as the fields of a body: `decode.beam=2` becomes beam=2."""
+    return _SETTING.sub(r"\1", text)

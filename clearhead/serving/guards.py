@@ -9,7 +9,7 @@ import re
 import time
 import traceback
 import uuid
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -19,9 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..config.messages import say
 from ..errors import ClearheadError
-from .error_shapes import error_response
+from .bodies import error_response
 from .limits import Limits, RequestError
-from .server_metrics import ServerMetrics
 
 _ID = re.compile(r"[\w.:-]{1,64}")
 _OPEN = ("/livez", "/readyz")  # without a key
@@ -80,14 +79,20 @@ class Guards:
         app: the routes.
         access: who may ask.
         limits: the limits of the server.
-        metrics: counts requests.
+        count: called with the route, the status and the seconds of each request.
         log_texts: also log the texts of requests.
     """
 
     def __init__(
-        self, app: ASGIApp, access: Access, limits: Limits, metrics: ServerMetrics, *, log_texts: bool = False
+        self,
+        app: ASGIApp,
+        access: Access,
+        limits: Limits,
+        count: Callable[[str, int, float], None],
+        *,
+        log_texts: bool = False,
     ) -> None:
-        self.app, self.access, self.limits, self.metrics, self.log_texts = app, access, limits, metrics, log_texts
+        self.app, self.access, self.limits, self.count, self.log_texts = app, access, limits, count, log_texts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -136,7 +141,7 @@ class Guards:
 
     def _log(self, request: "_Guarded") -> None:
         scope, seconds = request.scope, time.perf_counter() - request.started
-        self.metrics.count(request.route, request.status, seconds)
+        self.count(request.route, request.status, seconds)
         if request.route in _OPEN:
             return
         client = (scope.get("client") or ("-",))[0]

@@ -1,9 +1,13 @@
-"""All routes of the server."""
+"""All routes of the server, with its metrics for Prometheus."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -13,14 +17,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from .bodies import json_response
-from .error_shapes import error_response
+from .bodies import error_response, json_response
 from .guards import Access, Guards
 from .limits import RequestError
-from .routes import completions, embeddings, libretranslate, openai_models, page_routes, task_routes
+from .routes import completions, libretranslate, openai_routes, page_routes, task_routes
 from .routes.open_api import open_api
 from .served_models import ModelShelf
-from .server_metrics import CONTENT_TYPE, ServerMetrics
 
 _COMPRESSED = 1_000  # bytes of a response from which compression is worth its time
 
@@ -36,11 +38,10 @@ def make_application(shelf: ModelShelf, access: Access, lifespan: Lifespan, *, l
         lifespan: what surrounds the time of serving.
         log_texts: write the texts of requests into the access log.
     """
-    metrics = ServerMetrics()
-    metrics.watch(lambda: shelf.models)
+    metrics = _Metrics(shelf)
     middleware = [
         Middleware(GZipMiddleware, minimum_size=_COMPRESSED, compresslevel=6),  # not the events of a stream
-        Middleware(Guards, access, shelf.limits, metrics, log_texts=log_texts),
+        Middleware(Guards, access, shelf.limits, metrics.count, log_texts=log_texts),
     ]
     if access.origins:  # outermost, because a preflight has no key, and scripts may read errors, too
         origins, shown = list(access.origins), ["X-Request-ID", "Retry-After"]
@@ -58,10 +59,10 @@ def make_application(shelf: ModelShelf, access: Access, lifespan: Lifespan, *, l
     return app
 
 
-def _routes(metrics: ServerMetrics) -> list[Route]:
+def _routes(metrics: "_Metrics") -> list[Route]:
     async def render_metrics(_: Request) -> Response:
         """Return metrics for Prometheus."""
-        return Response(metrics.render(), media_type=CONTENT_TYPE)
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     async def describe(request: Request) -> Response:
         """Return this document."""
@@ -78,11 +79,11 @@ def _routes(metrics: ServerMetrics) -> list[Route]:
         Route("/detect", libretranslate.detect, methods=["POST"]),
         Route("/languages", libretranslate.languages, methods=["GET", "POST"]),
         Route("/v1/completions", completions.completions, methods=["POST"]),
-        Route("/v1/embeddings", embeddings.embeddings, methods=["POST"]),
-        Route("/v1/chat/completions", openai_models.chat, methods=["GET", "POST"]),
-        Route("/v1/models", openai_models.list_models),
-        Route("/v1/models/{name}", openai_models.show_model),
-        Route("/v1/audio/transcriptions", openai_models.transcriptions, methods=["POST"]),
+        Route("/v1/embeddings", openai_routes.embeddings, methods=["POST"]),
+        Route("/v1/chat/completions", openai_routes.chat, methods=["GET", "POST"]),
+        Route("/v1/models", openai_routes.list_models),
+        Route("/v1/models/{name}", openai_routes.show_model),
+        Route("/v1/audio/transcriptions", openai_routes.transcriptions, methods=["POST"]),
         *(Route(f"/api/{name}", answer, methods=["POST"]) for name, answer in task_routes.task_routes().items()),
     ]
     return routes
@@ -109,3 +110,36 @@ async def _http_error(request: Request, error: Exception) -> Response:
     message = what.get(error.status_code, error.detail)
     methods = (error.headers or {}).get("Allow", "")
     return error_response(path, RequestError(error.status_code, message, expected=methods, headers=error.headers))
+
+
+class _Metrics:
+    """Counts requests by route and status, and shows what waits for each model."""
+
+    def __init__(self, shelf: ModelShelf) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter("clearhead_requests", "answered requests", ["route", "status"], registry=self.registry)
+        self._seconds = Histogram(
+            "clearhead_request_seconds", "time from request to response", ["route"], registry=self.registry
+        )
+        self.registry.register(_Queues(shelf))
+
+    def count(self, route: str, status: int, seconds: float) -> None:
+        """Count one request."""
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+
+class _Queues(Collector):
+    def __init__(self, shelf: ModelShelf) -> None:
+        self._shelf = shelf
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Return the length of each queue."""
+        texts, explanations = (
+            GaugeMetricFamily(f"clearhead_waiting_{it}", f"{it} that wait for a model", labels=["model"])
+            for it in ("texts", "explanations")
+        )
+        for name, model in self._shelf.models.items():
+            texts.add_metric([name], model.batcher.waiting)
+            explanations.add_metric([name], model.explanations.waiting)
+        yield from (texts, explanations)

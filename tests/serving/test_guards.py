@@ -18,7 +18,6 @@ import pytest
 from clearhead.serving.guards import Access, Guards
 from clearhead.serving.limits import Limits
 from clearhead.serving.server import Address
-from clearhead.serving.server_metrics import ServerMetrics
 from clearhead.serving.work import METHODS
 
 KEY = {"Authorization": "Bearer secret"}
@@ -216,15 +215,13 @@ def test_a_client_that_never_reads_is_given_up() -> None:
     async def never(*_: object) -> None:
         await asyncio.sleep(30)
 
-    class Counted(ServerMetrics):
-        def count(self, route: str, status: int, seconds: float) -> None:
-            counted.append(status)
-
     counted: list[int] = []
     state = SimpleNamespace(stopping=False, shelf=SimpleNamespace(models={"a": None}))
     scope = {"type": "http", "method": "GET", "path": "/a", "headers": [(b"host", b"localhost")]}
     scope |= {"app": SimpleNamespace(state=state)}
-    asyncio.run(Guards(app, Access(), Limits(seconds=1), Counted())(scope, never, never))
+    asyncio.run(
+        Guards(app, Access(), Limits(seconds=1), lambda _, status, __: counted.append(status))(scope, never, never)
+    )
     assert counted == [499]
 
 

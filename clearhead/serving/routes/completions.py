@@ -17,8 +17,7 @@ from ..groups import Seeded
 from ..limits import Limits, RequestError
 from ..served_models import ServedModel
 from ..work import Work
-from .asking import answered, shelf_of
-from .event_stream import event_stream
+from .asking import answered, event_stream, shelf_of
 
 _AT_MOST_5 = msgspec.Meta(ge=0, le=5)
 _Stop = Annotated[str, msgspec.Meta(min_length=1)]

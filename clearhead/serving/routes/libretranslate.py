@@ -14,12 +14,22 @@ from ..limits import RequestError
 from ..served_models import Languages, ModelShelf, ServedModel
 from ..work import Work
 from .asking import answered, shelf_of
-from .language_names import LANGUAGE_NAMES
 
 UNKNOWN = "und"  # ISO 639-2: undetermined
 AUTO = "auto"
 _UNKNOWN = 4  # tokens that an unknown word counts as
 _LARGEST = 700  # whose exponential is a number
+_LANGUAGES = """
+ar Arabic, az Azerbaijani, be Belarusian, bg Bulgarian, bn Bengali, ca Catalan, cs Czech, cy Welsh, da Danish,
+de German, el Greek, en English, eo Esperanto, es Spanish, et Estonian, eu Basque, fa Persian, fi Finnish, fr
+French, ga Irish, gl Galician, gu Gujarati, he Hebrew, hi Hindi, hr Croatian, hu Hungarian, hy Armenian, id
+Indonesian, is Icelandic, it Italian, ja Japanese, ka Georgian, kk Kazakh, ko Korean, ky Kyrgyz, la Latin, lb
+Luxembourgish, lt Lithuanian, lv Latvian, mk Macedonian, mr Marathi, ms Malay, nb Norwegian, nl Dutch, no
+Norwegian, pa Punjabi, pl Polish, pt Portuguese, ro Romanian, ru Russian, sk Slovak, sl Slovenian, sq
+Albanian, sr Serbian, sv Swedish, sw Swahili, ta Tamil, te Telugu, th Thai, tl Tagalog, tr Turkish, uk
+Ukrainian, ur Urdu, uz Uzbek, vi Vietnamese, zh Chinese, und Undetermined
+"""
+_LANGUAGE_NAMES = dict(entry.split() for entry in _LANGUAGES.replace("\n", " ").strip().split(", "))
 
 
 class Translate(msgspec.Struct):
@@ -83,7 +93,7 @@ async def languages(request: Request) -> Response:
     for model in shelf_of(request).of_task("translate"):
         pair = model.languages or Languages(UNKNOWN, UNKNOWN)
         targets.setdefault(pair.source, []).append(pair.target)
-    names = {code: LANGUAGE_NAMES.get(code.partition("_")[0], code) for code in targets}
+    names = {code: _LANGUAGE_NAMES.get(code.partition("_")[0], code) for code in targets}
     return json_response([{"code": code, "name": names[code], "targets": it} for code, it in targets.items()])
 
 

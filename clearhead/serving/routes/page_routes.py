@@ -25,7 +25,7 @@ class File(msgspec.Struct):
     b64: str
 
 
-class Question(msgspec.Struct, forbid_unknown_fields=True):
+class PageQuestion(msgspec.Struct, forbid_unknown_fields=True):
     """Body of /api/page."""
 
     model: str | None = None
@@ -47,7 +47,7 @@ async def home(request: Request) -> Response:
 async def page(request: Request) -> Response:
     """Return everything that the page shows about one answer."""
     expect_json(request.headers.get("content-type", ""))
-    asked = from_json(await request.body(), Question)
+    asked = from_json(await request.body(), PageQuestion)
     shelf = shelf_of(request)
     model = shelf.find(asked.model)
     shelf.limits.check_texts([asked.text], "text")
@@ -71,7 +71,7 @@ async def _answer(request: Request, model: ServedModel, work: Work, source: str)
     return Response(found, media_type=JSON)
 
 
-def _text(model: ServedModel, asked: Question) -> str:
+def _text(model: ServedModel, asked: PageQuestion) -> str:
     if model.modality != "text":  # a path in the body would be read on this machine
         raise RequestError(400, f"the model {model.name!r} reads {model.reads}", expected="a file", name="file")
     return asked.text

@@ -13,8 +13,8 @@ from ...config import TASKS, settings
 from ..limits import Limits
 from ..served_models import Languages, ModelShelf, ServedModel
 from .completions import UNUSED, Completion
-from .embeddings import Embeddings
 from .libretranslate import AUTO, Detect, Translate
+from .openai_routes import Embeddings
 
 Schema: TypeAlias = dict[str, Any]
 TEXT: Schema = {"type": "string"}

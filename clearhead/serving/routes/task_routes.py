@@ -13,15 +13,14 @@ from ..bodies import fields_of, json_response
 from ..limits import RequestError
 from ..served_models import ServedModel
 from ..work import Work
-from .asking import answered, shelf_of
-from .event_stream import Events, event_stream
+from .asking import Events, answered, event_stream, shelf_of
 from .fields import Fields
 from .uploads import check_pixels, expect_modality, expect_text, is_upload, uploaded_files
 
 Texts = str | list[str]
 Handler = Callable[[Request], Awaitable[Response]]
 _TYPES: Mapping[Kind, Any] = {
-    "texts": Texts, "stops": Texts, "text": str, "words": str, "pooling": str, "flag": bool, "number": int,
+    "texts": Texts, "stops": Texts, "text": str, "words": str, "pooling": str, "flag": bool, "number": int | None,
 }  # fmt: skip
 
 
@@ -29,23 +28,23 @@ async def _fields(request: Request) -> Fields:
     return Fields(await fields_of(request, dict[str, Any]))
 
 
-def _records_of(name: str, spec: TaskSpec) -> Handler:
-    """Return the handler of a task with one record for each text."""
+def _task_route(name: str, spec: TaskSpec) -> Handler:
+    """Return the handler of a task that answers texts."""
     source, *others = spec.fields
 
     async def handle(request: Request) -> Response:
         given = await _fields(request)
         model = _model(request, given, name)
-        texts = _texts(model, given, source)
+        texts = _texts(model, given, source, None if source in spec.needed else "")
         asked = {it: _option(model, given, it, spec) for it in others}
         options = {it: value for it, value in asked.items() if value is not None}
         if options.pop("stream", False):
             work = Work.of(spec.method, {**options, **_streamable(model, given.search(model))})
-            return await event_stream(request, _events(request, model, work, _list(texts), lambda _, it: it.to_dict()))
+            return await event_stream(request, _events(request, model, work, _list(texts)))
         work = Work.of(spec.method, {**options, **given.search(model)})
         return _records(texts, await answered(request, model, work, _list(texts)))
 
-    handle.__doc__ = spec.summary
+    handle.__name__, handle.__qualname__, handle.__doc__ = name, f"task_routes.{name}", spec.summary
     return handle
 
 
@@ -61,33 +60,12 @@ def _option(model: ServedModel, given: Fields, name: str, spec: TaskSpec) -> Any
         model.limits.check(f"the length of {name}", len(value), model.limits.body)
     elif kind in ("text", "texts", "stops"):
         model.limits.check_texts(_list(value), name)
-    return value
-
-
-async def generate(request: Request) -> Response:
-    """Continue texts."""
-    given = await _fields(request)
-    model = _model(request, given, "generate")
-    texts = _texts(model, given, "text", "")
-    chars, stop = given.take("chars", int | None), given.take("stop", Texts, [])
-    model.limits.check("chars", chars or 0, model.limits.tokens)
-    model.limits.check_texts(_list(stop), "stop")
-    ends = {"chars": chars, "stop": tuple(_list(stop))}
-    if given.take("stream", bool, False):
-        work = Work.of("continuations", {**ends, **_streamable(model, given.search(model))})
-        return await event_stream(
-            request, _events(request, model, work, _list(texts), lambda text, it: it[0].to_dict(text))
-        )
-    options = {**ends, **given.search(model)}
-    found = await answered(request, model, Work.of("continuations", options), _list(texts))
-    records = [it.to_dict(text) for text, several in zip(_list(texts), found) for it in several]
-    return json_response(records[0] if isinstance(texts, str) and len(records) == 1 else records)
+    return tuple(_list(value)) if kind == "stops" else value
 
 
 async def classify(request: Request) -> Response:
     """Label texts, or uploaded images or recordings."""
-    classify_texts = _records_of("classify", TASKS["classify"])
-    return await (_classify_files if is_upload(request) else classify_texts)(request)
+    return await (_classify_files if is_upload(request) else _classify_texts)(request)
 
 
 async def _classify_files(request: Request) -> Response:
@@ -151,15 +129,13 @@ def _streamable(model: ServedModel, search: dict[str, Any]) -> dict[str, Any]:
     return {"n_best": 1, **({} if samples else {"beam": 1}), **search}
 
 
-async def _events(
-    request: Request, model: ServedModel, work: Work, texts: list[str], record: Callable[[str, Any], dict[str, Any]]
-) -> Events:
+async def _events(request: Request, model: ServedModel, work: Work, texts: list[str]) -> Events:
     """Yield the pieces of answers as they come, and each whole record."""
     request.state.texts.extend(texts)
     async with aclosing(model.stream(work, texts)) as stream:
         async for number, piece, answer in stream:
             if piece is None:
-                yield {"index": number, "record": record(texts[number], answer)}
+                yield {"index": number, "record": _records_of(texts[number], answer)[0]}
             else:
                 yield {"index": number, "piece": piece}
 
@@ -182,13 +158,18 @@ def _list(texts: Texts) -> list[str]:
 
 
 def _records(texts: Texts, found: list[Any]) -> Response:
-    """Return one record for one text, and a list for a list."""
-    records = [it.to_dict() for it in found]
-    return json_response(records[0] if isinstance(texts, str) else records)
+    """Return one record for one text with one answer, or else a list."""
+    records = [record for text, answer in zip(_list(texts), found) for record in _records_of(text, answer)]
+    return json_response(records[0] if isinstance(texts, str) and len(records) == 1 else records)
 
 
+def _records_of(text: str, answer: Any) -> list[dict[str, Any]]:
+    """Return the record of an answer, or those of all continuations of a text."""
+    return [it.to_dict(text) for it in answer] if isinstance(answer, list) else [answer.to_dict()]
+
+
+_classify_texts = _task_route("classify", TASKS["classify"])
 _ROUTES: dict[str, Handler] = {  # of tasks with more than that, and of all models
-    "generate": generate,
     "classify": classify,
     "embed": embed,
     "score": score,
@@ -198,4 +179,4 @@ _ROUTES: dict[str, Handler] = {  # of tasks with more than that, and of all mode
 
 def task_routes() -> dict[str, Handler]:
     """Return the handlers of all routes by their names."""
-    return {name: _records_of(name, spec) for name, spec in TASKS.items() if spec.fields} | _ROUTES
+    return {name: _task_route(name, spec) for name, spec in TASKS.items() if spec.fields} | _ROUTES

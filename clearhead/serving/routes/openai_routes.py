@@ -1,20 +1,32 @@
-"""Routes shaped like OpenAI's: the list of models, transcriptions, and what isn't served."""
+"""Routes shaped like OpenAI's: the list of models, embeddings, transcriptions, and what isn't served."""
 
+import base64
 import time
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from ..bodies import json_response
+from ...apps.answers import Embedded
+from ..bodies import expect_json, from_json, json_response
 from ..limits import RequestError
 from ..served_models import ServedModel
 from ..work import Work
 from .asking import answered, shelf_of
 from .fields import Fields
-from .uploads import expect_modality, is_upload, uploaded_files
+from .uploads import expect_modality, expect_text, is_upload, uploaded_files
 
 _STARTED = int(time.time())
+
+
+class Embeddings(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of /v1/embeddings."""
+
+    model: str
+    input: str | Annotated[list[str], msgspec.Meta(min_length=1)]
+    encoding_format: Literal["float", "base64"] | None = None
+    user: str | None = None
 
 
 def _described(model: ServedModel) -> dict[str, Any]:
@@ -52,14 +64,35 @@ async def transcriptions(request: Request) -> Response:
             raise RequestError(
                 400, f"response_format={form!r} isn't supported", expected="json or text", name="response_format"
             )
-        for name in (
-            "language",
-            "temperature",
-            "prompt",
-        ):  # without effect here
+        for name in ("language", "temperature", "prompt"):  # without effect here
             given.take(name, str)
         if len(files) > 1:
             raise RequestError(400, f"there are {len(files)} files", expected="one", name="file")
         work = Work.of("results", given.search(model))
         [found] = await answered(request, model, work, [str(it.path) for it in files])
     return PlainTextResponse(found.text + "\n") if form == "text" else json_response({"text": found.text})
+
+
+async def embeddings(request: Request) -> Response:
+    """Embed texts, as vectors."""
+    expect_json(request.headers.get("content-type", ""))
+    body = from_json(await request.body(), Embeddings)
+    model = shelf_of(request).find(body.model)
+    expect_text(model)
+    texts = [body.input] if isinstance(body.input, str) else body.input
+    model.limits.check_texts(texts, "input")
+    found: list[tuple[Embedded, int]] = await answered(request, model, Work.of("counted_embeddings", {}), texts)
+    data = [
+        {"object": "embedding", "index": place, "embedding": _encoded(it, body.encoding_format)}
+        for place, (it, _) in enumerate(found)
+    ]
+    tokens = sum(count for _, count in found)
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return json_response({"object": "list", "data": data, "model": model.name, "usage": usage})
+
+
+def _encoded(found: Embedded, form: str | None) -> Any:
+    """Return a vector as numbers, or as the base64 form of little-endian float32 numbers."""
+    if form == "base64":
+        return base64.b64encode(found.embedding.astype("<f4").tobytes()).decode()
+    return found.to_dict()["embedding"]
