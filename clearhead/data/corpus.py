@@ -1,11 +1,12 @@
 """Training pairs, re-read from files as needed, so they don't have to fit into memory."""
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, islice
-from typing import Any, Self
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ _CHUNK, _LETTERS = 16_384, 1 << 22  # maximum number of pairs in memory, and of 
 _SHOWN = 3  # groups of labels listed in a note
 _LEARN = 2_000_000  # pairs that a tokenizer learns from; more wouldn't change the vocabulary
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Corpus:
@@ -27,19 +30,38 @@ class Corpus:
     source: PairSource
     split: Split
     letters: int = 0  # characters in all pairs, both sides
+    key: Callable[[str], str] | None = None
+    sides: Sequence[int] = ()  # those with texts that tokenizers learn from: 1 for sources, 2 for targets
 
     @classmethod
-    def of(cls, source: Any, share: float, seed: int, key: Callable[[str], str] = str) -> Self:
-        """Read everything once, and hold out a share (see `split`). Sources with the same `key` stay together."""
+    def of(
+        cls,
+        source: Any,
+        share: float,
+        seed: int,
+        key: Callable[[str], str] | None = None,
+        sides: Sequence[int] | None = None,
+    ) -> Self:
+        """Read everything once, and hold out a share (see `split`).
+
+        Args:
+            source: the pairs.
+            share: fraction to hold out.
+            seed: decides which ones are held out.
+            key: returns a key that's equal for copies of a source, which stay together (default: the source).
+            sides: those to learn tokenizers from: 1 for sources, 2 for targets (default: those that aren't labels).
+        """
         letters = 0
 
         def counted() -> Iterator[str]:
             nonlocal letters
             for _, text, other in source:
                 letters += len(text) + len(other)
-                yield key(text)
+                yield key(text) if key else text
 
-        return cls(source, split(counted(), share, seed, source.roles.plural, source.roles.item), letters)
+        found = split(counted(), share, seed, source.roles.plural, source.roles.item)
+        texts = (1,) if source.roles.labels else (1, 2)
+        return cls(source, found, letters, key, texts if sides is None else sides)
 
     def __len__(self) -> int:
         return len(self.split.held) - self._n_held
@@ -62,13 +84,13 @@ class Corpus:
 
     def chunks(self) -> Iterator[Pairs]:
         """Yield the training pairs, 16,384 at a time, or fewer if they're long."""
-        pairs = iter(self)
-        while len(chunk := Pairs.of(_some(pairs), self.source.report)):
-            yield chunk
+        for chunk in in_chunks(self, lambda pair: len(pair[1]) + len(pair[2]), _LETTERS):
+            yield Pairs.of(chunk, self.source.report)
 
-    def texts(self, most: int = _LEARN) -> tuple["Texts", "Texts | tuple[()]"]:
-        """Return the sources and targets that tokenizers learn from: all pairs, or `most` evenly spaced ones."""
-        return Texts(self, 1, most), Texts(self, 2, most)
+    def texts(self, most: int = _LEARN) -> tuple["SpacedTexts | tuple[()]", "SpacedTexts | tuple[()]"]:
+        """Return the texts of each side that tokenizers learn from: all, or `most` evenly spaced ones."""
+        first, second, *_ = [*(SpacedTexts(self, most, itemgetter(side)) for side in self.sides), (), ()]
+        return first, second
 
     def repeats(self, data: Pairs, what: str) -> str:
         """Return a note on the sources of other data that are also training sources, or ""."""
@@ -108,10 +130,6 @@ class LabelledCorpus(Corpus):
         """A note on what was held out, and on likely mistakes in the training texts."""
         return "\n".join([super().note, *self._counted[1]])
 
-    def texts(self, most: int = _LEARN) -> tuple["Texts", tuple[()]]:
-        """Return the training texts."""
-        return Texts(self, 1, most), ()
-
     def labels(self) -> tuple[str, ...]:
         """Return the labels of the training texts, sorted."""
         return self._counted[0]
@@ -119,10 +137,10 @@ class LabelledCorpus(Corpus):
     @cached_property
     def _counted(self) -> tuple[tuple[str, ...], list[str]]:
         """Read the data once, and return the labels and notes on them."""
-        labels, hashes = set[str](), array("q")
+        labels, hashes, identity = set[str](), array("q"), self.key or _folded
         for _, text, label in self:
             labels.add(label)
-            hashes.extend((hash(self._identity(text)), hash(label)))
+            hashes.extend((hash(identity(text)), hash(label)))
         what = self.source.roles.plural[0]
         notes, distinct = [], np.unique(np.asarray(hashes, np.int64).reshape(-1, 2), axis=0)
         if several := int((np.unique(distinct[:, 0], return_counts=True)[1] > 1).sum()):
@@ -133,39 +151,38 @@ class LabelledCorpus(Corpus):
             notes.append(f"  different labels with almost the same spelling: {', '.join(map(shown, group))}")
         return tuple(sorted(labels)), notes
 
-    def _identity(self, text: str) -> str:
-        """Return a key that's equal for texts that differ only in case and whitespace."""
-        return _folded(text)
-
 
 def _folded(text: str) -> str:
     """Fold case and whitespace."""
     return " ".join(text.casefold().split())
 
 
-def _some(pairs: Iterator[Pair]) -> Iterator[Pair]:
-    """Yield the pairs of the next chunk."""
-    letters = 0
-    for pair in islice(pairs, _CHUNK):
-        yield pair
-        letters += len(pair[1]) + len(pair[2])
-        if letters >= _LETTERS:
-            return
+def in_chunks(examples: Iterable[T], length: Callable[[T], int], letters: int) -> Iterator[list[T]]:
+    """Yield the examples, 16,384 at a time, or as many as have that many letters."""
+    chunk, have = list[T](), 0
+    for example in examples:
+        chunk.append(example)
+        have += length(example)
+        if len(chunk) == _CHUNK or have >= letters:
+            yield chunk
+            chunk, have = [], 0
+    if chunk:
+        yield chunk
 
 
 @dataclass(frozen=True)
-class Texts(Iterable[str]):
-    """One side of the training pairs, re-read on each iteration."""
+class SpacedTexts(Iterable[str]):
+    """The texts of evenly spaced examples, `most` at most, which are read again on each iteration."""
 
-    corpus: Corpus
-    side: int
+    examples: Any  # a sized iterable
     most: int
+    text: Callable[[Any], str]  # returns the text of an example
 
     def __len__(self) -> int:
-        return min(len(self.corpus), self.most)
+        return min(len(self.examples), self.most)
 
     def __iter__(self) -> Iterator[str]:
-        total, most = len(self.corpus), len(self)
-        for i, pair in enumerate(self.corpus):
+        total, most = len(self.examples), len(self)
+        for i, example in enumerate(self.examples):
             if (i + 1) * most // total > i * most // total:
-                yield pair[self.side]  # type: ignore[misc]  # a text: the side is 1 or 2
+                yield self.text(example)

@@ -13,7 +13,7 @@ from ..readers.files import tree
 from ..readers.skipped import Report
 from ..readers.source import Source
 from .forms import SAMPLED_BY, Divided, Form, Texts
-from .running_text import Running, in_chunks
+from .running_text import Running, running_chunks
 
 _TOGETHER = 4096  # texts in a chunk
 _TABLES = {".csv", ".tsv"}
@@ -63,7 +63,7 @@ def plain_texts(documents: Documents) -> Iterator[PlainTexts]:
 
 def running_texts(documents: Documents) -> Iterator[Running]:
     """Yield the unchanged documents in chunks, for a language model."""
-    yield from in_chunks(documents, documents.report)
+    yield from running_chunks(documents, documents.report)
 
 
 Chunks = Callable[[Documents], Iterator[PlainTexts]] | Callable[[Documents], Iterator[Running]]
@@ -90,7 +90,6 @@ class _Both(Source):
         return self.data.digest() + self.texts.digest()
 
     def expect_digest(self, digest: str) -> None:
-        """Raise a DataError if any of the files have changed since `digest` was computed."""
         half = len(digest) // 2
         self.data.expect_digest(digest[:half])
         self.texts.expect_digest(digest[half:])
@@ -110,11 +109,9 @@ class _WithTexts:
 
     @property
     def note(self) -> str:
-        """A note on what was held out."""
         return self.corpus.note
 
     def held_out(self) -> Any:
-        """Return the held-out part of the data."""
         return self.corpus.held_out()
 
     def chunks(self) -> Iterator[Any]:
@@ -140,7 +137,6 @@ class FormWithTexts:
         )
 
     def open(self, paths: Sequence[str], data: DataConfig) -> _Both:
-        """Open all files."""
         return _Both(self.form.open(paths, data), self.open_texts(data))
 
     def open_texts(self, data: DataConfig) -> Documents:
@@ -157,7 +153,6 @@ class FormWithTexts:
         return self.form.extent(data.corpus)
 
     def sample(self, data: Any, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Any, str]:
-        """Return a sample of held-out data."""
         return self.form.sample(data, most, seed, by)
 
 

@@ -2,14 +2,18 @@
 
 from collections.abc import Iterable, Iterator, Sized
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..config import DataConfig
 from ..config.values import counted
-from ..readers.column_roles import SENTENCES, Roles
+from ..errors import DataError
+from ..readers.column_roles import LABELLED, SENTENCES, Roles
 from ..readers.documents import Documents
+from ..readers.media.media_files import content_digest
+from ..readers.media.media_source import MediaSource
 from ..readers.pairs import Pair, Pairs, PairSource, read_pairs
 from ..readers.skipped import Report
 from ..readers.source import Source
@@ -18,6 +22,34 @@ from .running_text import Running, TextCorpus
 
 SAMPLED_BY = "train.eval_sentences"  # the setting that gives the size of a sample
 _PAIR = 60  # characters of a typical sentence and its translation
+_PATHS = ("path", "file", "filename", "file name", "filepath", "file path")
+IMAGES = replace(
+    LABELLED,
+    source="image",
+    files="images labels",
+    aligned="line n of the labels is that of image n",
+    source_names=(*_PATHS, "image", "img", "picture", "image path"),
+    plural=("images", "labels"),
+    item="image",
+)
+RECORDINGS = replace(
+    LABELLED,
+    source="recording",
+    files="recordings labels",
+    aligned="line n of the labels is that of recording n",
+    source_names=(*_PATHS, "audio", "wav", "recording", "sound", "clip", "audio path", "audio filepath"),
+    plural=("recordings", "labels"),
+    item="recording",
+)
+TRANSCRIPTS = replace(
+    RECORDINGS,
+    target="transcript",
+    files="recordings transcripts",
+    aligned="line n of the transcripts is that of recording n",
+    target_names=("text", "transcript", "transcription", "sentence", "normalized text", "target", "words"),
+    plural=("recordings", "transcripts"),
+    labels=False,
+)
 
 
 class Texts(Sized, Iterable[str], Protocol):
@@ -97,7 +129,6 @@ class PairForm:
         return PairSource(paths, data, self._roles(data))
 
     def read(self, paths: Any, data: DataConfig) -> Pairs:
-        """Read all pairs."""
         return read_pairs(paths, data, self._roles(data))
 
     def divide(self, source: Any, share: float, seed: int) -> Corpus:
@@ -121,7 +152,6 @@ class PairForm:
         return data.take((i for i, it in enumerate(data.sources) if it in sample), "a sample"), said
 
     def preview(self, data: Pairs) -> Iterator[dict[str, str]]:
-        """Yield each pair with the names of its sides."""
         yield from ({self.roles.source: it, self.roles.target: to} for it, to in zip(data.sources, data.targets))
 
     def _roles(self, data: DataConfig) -> Roles:
@@ -133,7 +163,6 @@ class PairForm:
         return list(zip(data.lines, data.sources, data.targets))
 
     def from_notes(self, notes: list[Any], report: Report) -> Pairs:
-        """Restore pairs converted by `to_notes`."""
         return Pairs.of(((line, source, target) for line, source, target in notes), report)
 
 
@@ -143,11 +172,9 @@ class TextForm:
     holds: type = Running
 
     def open(self, paths: Any, data: DataConfig) -> Documents:
-        """Open documents."""
         return Documents(paths, data)
 
     def read(self, paths: Any, data: DataConfig) -> Running:
-        """Read all documents."""
         with Documents(paths, data) as documents:
             found = list(documents)
             return Running.of(found, documents.report)
@@ -157,7 +184,6 @@ class TextForm:
         return TextCorpus.of(source, share)
 
     def extent(self, data: TextCorpus) -> tuple[int, str]:
-        """Return the number of sentence pairs with the same number of characters."""
         return as_pairs(data.letters)
 
     def sample(self, data: Running, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Running, str]:
@@ -169,7 +195,6 @@ class TextForm:
         return data.beginning(letters), said
 
     def preview(self, data: Running) -> Iterator[dict[str, str]]:
-        """Yield the pieces of text."""
         yield from ({"text": piece} for piece in data.pieces)
 
     def to_notes(self, data: Running) -> list[Any]:
@@ -177,6 +202,53 @@ class TextForm:
         return list(zip(data.pieces, data.first, data.last, data.lines))
 
     def from_notes(self, notes: list[Any], report: Report) -> Running:
-        """Restore pieces converted by `to_notes`."""
         pieces, first, last, lines = (list(each) for each in zip(*notes)) if notes else ([], [], [], [])
         return Running(pieces, first, last, lines, report)
+
+
+class MediaForm(PairForm):
+    """Images or recordings with a label or a transcript, named by their paths until they're encoded."""
+
+    def __init__(self, roles: Roles, modality: str) -> None:
+        super().__init__(roles)
+        self.modality = modality
+
+    def open(self, paths: Any, data: DataConfig) -> MediaSource:  # type: ignore[override]
+        return MediaSource(paths, data, self._roles(data), self.modality)
+
+    def read(self, paths: Any, data: DataConfig) -> Pairs:
+        """Return the names of all images or recordings, with their targets."""
+        with self.open(paths, data) as source:
+            pairs = Pairs.of(source, source.report)
+            return Pairs(pairs.sources, pairs.targets, pairs.lines, source.report)
+
+    def divide(self, source: Any, share: float, seed: int) -> Corpus:
+        """Hold out a share of the images or recordings; copies of one stay together."""
+        kind, sides = (LabelledCorpus, ()) if self.roles.labels else (Corpus, (2,))
+        return kind.of(source, share, seed, source.content_key, sides)
+
+    def extent(self, data: Corpus) -> tuple[int, str]:
+        return len(data), f"{len(data):,} {self.roles.plural[0]}"
+
+    def to_notes(self, data: Pairs) -> list[Pair]:
+        """Return line, name and target of each. Names are relative to the data, which may be moved before a resume."""
+        folder = data.report.folder
+        return [(line, _within(folder, name), to) for line, name, to in zip(data.lines, data.sources, data.targets)]
+
+    def from_notes(self, notes: list[Any], report: Report) -> Pairs:
+        return Pairs.of(((line, str(Path(report.folder, name)), to) for line, name, to in notes), report)
+
+    def contents(self, data: Pairs) -> list[str]:
+        """Return a digest of the content of each file, or its name if it can't be read."""
+        return list(map(_content, data.sources))
+
+
+def _content(name: str) -> str:
+    try:
+        return content_digest(name).hex()
+    except DataError:
+        return name
+
+
+def _within(folder: str, name: str) -> str:
+    return str(Path(name).relative_to(folder)) if Path(name).is_relative_to(folder) else name

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from operator import attrgetter
 from typing import Self
 
 from ..readers.documents import Documents, Piece
 from ..readers.skipped import Report
+from .corpus import SpacedTexts, in_chunks
 
-_CHUNK, _LETTERS = 16_384, 1 << 21  # maximum number of pieces tokenized at once, and of their characters
+_LETTERS = 1 << 21  # maximum characters of the pieces tokenized at once
 _LEARN = 1 << 27  # characters that a tokenizer learns from; more wouldn't change the vocabulary
 
 
@@ -94,45 +95,17 @@ class TextCorpus:
 
     def chunks(self) -> Iterator[Running]:
         """Yield the training text in chunks."""
-        yield from in_chunks(self, self.source.report)
+        yield from running_chunks(self, self.source.report)
 
-    def texts(self) -> tuple["Texts", tuple[()]]:
+    def texts(self) -> tuple[SpacedTexts, tuple[()]]:
         """Return the pieces that a tokenizer learns from: all, or evenly spaced ones."""
-        return Texts(self, min(self.count, max(self.count * _LEARN // max(self.letters, 1), 1))), ()
+        return SpacedTexts(self, max(self.count * _LEARN // max(self.letters, 1), 1), attrgetter("text")), ()
 
 
-@dataclass(frozen=True)
-class Texts:
-    """Evenly spaced pieces of a corpus, re-read on each iteration."""
-
-    corpus: TextCorpus
-    most: int
-
-    def __len__(self) -> int:
-        return self.most
-
-    def __iter__(self) -> Iterator[str]:
-        total, most = len(self.corpus), self.most
-        for i, piece in enumerate(self.corpus):
-            if (i + 1) * most // total > i * most // total:
-                yield piece.text
-
-
-def in_chunks(pieces: Iterable[Piece], report: Report) -> Iterator[Running]:
+def running_chunks(pieces: Iterable[Piece], report: Report) -> Iterator[Running]:
     """Yield the pieces in chunks."""
-    left = iter(pieces)
-    while len(chunk := Running.of(_some(left), report)):
-        yield chunk
-
-
-def _some(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """Yield the pieces of the next chunk."""
-    letters = 0
-    for piece in islice(pieces, _CHUNK):
-        yield piece
-        letters += len(piece.text)
-        if letters >= _LETTERS:
-            return
+    for chunk in in_chunks(pieces, lambda piece: len(piece.text), _LETTERS):
+        yield Running.of(chunk, report)
 
 
 def _line_begin(pieces: Iterable[Piece], place: int) -> int:

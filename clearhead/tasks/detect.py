@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import Config, DataConfig
-from ..data.media_forms import RECORDINGS, TRANSCRIPTS
+from ..data.forms import RECORDINGS, TRANSCRIPTS
 from ..errors import DataError
 from ..readers.column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES
 from ..readers.files import Input, is_folder, is_stream, tree

@@ -1,12 +1,13 @@
 """The kinds of media that tasks read: their default settings, those that the data suggest, and how a file is read."""
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any, ClassVar
 
 from ..config import Config
 from ..config.front_geometry import image_positions, usual_patch_size
 from ..config.values import require
-from ..data.corpus import Texts
+from ..data.corpus import SpacedTexts
 from ..data.media_encoding import AudioLoader, ImageLoader
 from ..errors import DataError
 from ..readers.media.audio import probe_audio
@@ -116,7 +117,7 @@ def _image_size(data: Any) -> tuple[int, int]:
 def _probed(data: Any, probe: Any) -> list[Any]:
     """Return the sizes of some files, spread evenly over the data. Raise the last error if none can be read."""
     found, last = list[Any](), None
-    for name in Texts(data, 1, _PROBED):
+    for name in SpacedTexts(data, _PROBED, itemgetter(1)):
         try:
             found.append(probe(name))
         except DataError as error:

@@ -8,8 +8,8 @@ import pytest
 
 from clearhead.config import DataConfig
 from clearhead.data import media_encoding
+from clearhead.data.forms import IMAGES, MediaForm
 from clearhead.data.media_encoding import AudioLoader, ImageLoader, MediaEncoder, read_files
-from clearhead.data.media_forms import IMAGES, MediaForm
 from clearhead.data.store import Store, new_store
 from clearhead.readers.pairs import Pairs
 from clearhead.readers.skipped import UNREADABLE, Report

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
+from clearhead.data import corpus as corpora
 from clearhead.data import running_text
 from clearhead.data.forms import TextForm
 from clearhead.data.running_text import Running, TextCorpus
@@ -132,7 +133,7 @@ def test_a_public_text_is_cut_at_its_last_tenth(data_folder: Path) -> None:
 def test_the_parts_are_the_whole_again(contents: list[str], chunk: int, letters: int) -> None:
     found = corpus(contents, 0.3)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running_text, "_CHUNK", chunk)
+        patch.setattr(corpora, "_CHUNK", chunk)
         patch.setattr(running_text, "_LETTERS", letters)
         parts = list(found.chunks())
     assert all(len(part) <= chunk and sum(map(len, part.pieces[:-1])) < letters for part in parts)

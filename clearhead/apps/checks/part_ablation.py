@@ -11,7 +11,7 @@ import numpy as np
 from torch import nn
 
 from ...config import DecodeConfig
-from ...data.media_forms import MediaForm
+from ...data.forms import MediaForm
 from ...decode.registry import IN_MEMORY
 from ...errors import ConfigError, nearest
 from ...inspection.ablation.ablation_report import Ablation, Measure, Study

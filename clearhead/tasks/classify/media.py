@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ...config import NEWEST, TASKS, Config
+from ...data.forms import IMAGES, RECORDINGS, MediaForm
 from ...data.media_encoding import MediaEncoder
-from ...data.media_forms import IMAGES, RECORDINGS, MediaForm
 from ..base import Units, search_settings_but
 from ..media_kinds import Images, Recordings
 from ..source_reader import MediaReader

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...config import TASKS, Config
 from ...config.front_geometry import position_seconds
+from ...data.forms import TRANSCRIPTS, MediaForm
 from ...data.media_encoding import MediaEncoder
-from ...data.media_forms import TRANSCRIPTS, MediaForm
 from ...decode.audio_session import AudioSession
 from ...decode.session import Session
 from ...readers.pairs import Pairs, references

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clearhead.config import DataConfig
-from clearhead.data.media_forms import IMAGES, TRANSCRIPTS
+from clearhead.data.forms import IMAGES, TRANSCRIPTS
 from clearhead.errors import DataError
 from clearhead.readers.media.audio import read_audio
 from clearhead.readers.media.images import read_image

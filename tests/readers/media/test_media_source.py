@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clearhead.config import DataConfig
-from clearhead.data.media_forms import IMAGES, RECORDINGS, TRANSCRIPTS, MediaForm
+from clearhead.data.forms import IMAGES, RECORDINGS, TRANSCRIPTS, MediaForm
 from clearhead.errors import DataError
 from clearhead.readers.media.array_files import read_array
 from clearhead.readers.media.media_files import expect_file
