@@ -109,24 +109,30 @@ def open_models(folders: Sequence[str], options: Options, *, one_answer: bool) -
     """
     if not folders:
         raise UsageError("no model folder is given", fix=_NO_FOLDER)
-    from ..api import load
-
     given = given_settings(options)
     asked = {name.split(".")[1]: value for name, value in given.items() if name.startswith("decode.")}
     apps, decode = [], asked
     for folder in folders:
-        app = load(
-            folder,
-            device=given.get("train.device", "auto"),
-            threads=given.get("train.threads"),
-            allow_custom_code=options.allow_custom_code,
-            specials=options.special_tokens,
-        )
+        app = load_app(folder, options)
         with _named(folder, folders):
             decode = {"n_best": 1, **asked} if one_answer else asked
             search = app.decode_config(**decode)
         apps.append(app)
     return apps, {name: getattr(search, name) for name in decode}
+
+
+def load_app(folder: str, options: Options) -> "App":
+    """Open a model folder with the options for the device and for trust."""
+    from ..api import load
+
+    given = given_settings(options)
+    return load(
+        folder,
+        device=given.get("train.device", "auto"),
+        threads=given.get("train.threads"),
+        allow_custom_code=options.allow_custom_code,
+        specials=options.special_tokens,
+    )
 
 
 def ready_engine(app: "App", decode: Mapping[str, Any], size: int | None) -> None:

@@ -1,14 +1,18 @@
-"""Output as JSON or in pieces, and argparse types for output files."""
+"""Output as JSON or in pieces, a progress line for terminals, and argparse types for output files."""
 
 import argparse
 import contextlib
 import json
 import os
+import sys
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TextIO
 
 from ..config.values import finite
+
+_CLEAR = "\r\x1b[K"  # go to the start of the line and erase it
 
 
 def to_json(value: Any) -> str:
@@ -26,6 +30,53 @@ def print_pieces(pieces: Iterable[str]) -> None:
     for piece in pieces:
         print(piece, end="", flush=True)
     print(flush=True)
+
+
+class ProgressLine:
+    """One line that shows the current step, the progress and the time left, on a terminal: `line(what, done, total)`.
+
+    It's rewritten in place, and erased at the end of the `with` block.
+
+    Args:
+        stream: where to show it (default: stderr).
+    """
+
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        stream = stream or sys.stderr
+        movable = stream is not None and stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+        self._stream, self._clock, self._began = stream if movable else None, clock, clock()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Rewrite the line."""
+        self._write(f"{_CLEAR}{done:,} of {total:,}{self._left(done, total)}  {what}")
+
+    def lines(self, done: int, share: float | None) -> None:
+        """Rewrite the line with a number of lines done, and the share of the input that they are, if it's known."""
+        rest = "" if share is None else f"  {share:.0%}{self._left(share, 1)}"
+        self._write(f"{_CLEAR}{done:,} lines{rest}")
+
+    def clear(self) -> None:
+        """Erase the line, so that something else can be printed."""
+        self._write(_CLEAR)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write(_CLEAR)
+
+    def _left(self, done: float, total: float) -> str:
+        if not done or done == total:
+            return ""
+        minutes, seconds = divmod(round((self._clock() - self._began) / done * (total - done)), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"  {hours}:{minutes:02}:{seconds:02} left" if hours else f"  {minutes}:{seconds:02} left"
+
+    def _write(self, text: str) -> None:
+        if self._stream is not None:
+            with contextlib.suppress(OSError, ValueError):  # the terminal was closed
+                self._stream.write(text)
+                self._stream.flush()
 
 
 def new_file(name: str) -> Path:

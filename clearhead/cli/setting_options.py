@@ -1,15 +1,19 @@
-"""Command-line options for settings, such as `--train.steps=300`, with short spellings for common ones."""
+"""Command-line options for settings, such as `--train.steps=300`, and the Config that they make with a file."""
 
 import argparse
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
-from ..config import PRESETS, Setting, settings
+from ..config import PRESETS, Config, Setting, settings
+from ..config.renamed import carried_over
+from ..config.values import read_toml
 from .parser import Options, Parser
 
 _LONG = 24  # maximum width of an option's values in the short help
+Layer = dict[str, Any]  # settings grouped by section, as in a TOML file
 
 
 def add_settings(
@@ -46,6 +50,40 @@ def add_settings(
 def given_settings(options: Options) -> dict[str, Any]:
     """Return the settings given as options, keyed by dotted name."""
     return {name: value for name, value in vars(options).items() if "." in name}
+
+
+def configure(options: Options, defaults: dict[str, Any] | None = None) -> Config:
+    """Return the configuration of defaults, a TOML file and options. Later sources take precedence.
+
+    Values are checked after merging, because some are only valid in combination.
+
+    Args:
+        options: parsed options. `options.config` can name the file.
+        defaults: values that replace the built-in defaults, such as {"model.tie": "none"}.
+    """
+    flags = _sections(given_settings(options))
+    file = carried_over(read_toml(Path(options.config)), whole=False) if options.config else {}
+    source = f"{options.config} or the command line" if options.config else "the command line"
+    return Config.from_dict(_merged(_sections(defaults or {}), file, flags), source=source)
+
+
+def _sections(dotted: dict[str, Any]) -> Layer:
+    layer: Layer = {}
+    for name, value in dotted.items():
+        section, key = name.split(".")
+        layer.setdefault(section, {})[key] = value
+    return layer
+
+
+def _merged(*layers: Layer) -> Layer:
+    """Merge later layers over earlier ones. A section that isn't a table is kept and rejected later."""
+    merged: Layer = {}
+    for layer in layers:
+        for section, values in layer.items():
+            below = merged.get(section, {})
+            if isinstance(below, dict):
+                merged[section] = below | values if isinstance(values, dict) else values
+    return merged
 
 
 def _add(to: argparse._ActionsContainer, setting: Setting, short: Sequence[str], help_text: str, full: bool) -> None:

@@ -8,7 +8,7 @@ from ..config.messages import say
 from ..errors import DataError
 from .input_lines import STDIN, standard_input, text_of, whole_file
 from .input_warnings import warn, warn_of_bytes, warn_of_file_name, warnings_of, warnings_of_cut
-from .lines.answering import Answering, add_line_options, check_line_options, input_size, stdin_of
+from .lines.answering import LineAnswers, add_line_options, check_line_options, input_size, stdin_of
 from .lines.printed import Place, Printed
 from .media_inputs import MediaInputs
 from .models import add_model_options, open_model, ready_engine
@@ -51,7 +51,7 @@ def answer_texts(options: Options, verb: str, what: str, files: Sequence[str] = 
             for place, result in zip(places, app.results(texts, **decode))
         ]
 
-    answering = Answering(options, app, decode, as_json=options.json)
+    answering = LineAnswers(options, app, decode, as_json=options.json)
     answering.run(groups, answer, piped=_is_piped(options.texts, files))
 
 
@@ -119,7 +119,7 @@ def answer_files(options: Options, verb: str, what: str) -> None:
     if options.stream:
         _stream_files(app, groups, inputs, decode)
         return
-    answering = Answering(options, app, decode, as_json=options.json)
+    answering = LineAnswers(options, app, decode, as_json=options.json)
     answering.run(groups, inputs, piped=_is_piped(options.texts), failure=inputs.error)
 
 

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from clearhead.cli.progress_line import ProgressLine
+from clearhead.cli.output import ProgressLine
 
 
 class Terminal(io.StringIO):

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...config.messages import say
 from ...errors import DataError
-from ..output import new_regular_file, to_json
+from ..output import ProgressLine, new_regular_file, to_json
 from ..parser import Options, Parser, UsageError, whole_number
-from ..progress_line import ProgressLine
-from .chunks import CAN_FORK
 from .in_order import InOrder
-from .printed import Answer, Place, Printed
+from .printed import CAN_FORK, Answer, Place, Printed
 
 if TYPE_CHECKING:
     from ...api import App
@@ -90,7 +88,7 @@ def _obstacle(app: "App", threads: int) -> str:
     return f"the engine {own[0]!r} has threads of its own, which use all cores" if own else ""
 
 
-class Answering:
+class LineAnswers:
     """Prints the answer to each line, or writes it to a file.
 
     Args:

@@ -5,8 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from .chunks import Chunk
-from .printed import Answer, Place, Printed
+from .printed import Answer, Chunk, Place, Printed
 
 if TYPE_CHECKING:
     from .worker_pool import WorkerPool

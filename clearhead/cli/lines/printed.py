@@ -1,10 +1,13 @@
-"""Lines of input with their locations, and the lines of output that answer them."""
+"""Lines of input with their locations, the lines of output that answer them, and chunks of lines for a worker."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..input_lines import Line
+
+CAN_FORK = sys.platform == "linux"  # macOS can, too, but its libraries don't survive it
 
 Place: TypeAlias = tuple[str, Line]  # the location of a text, for messages, and the text
 
@@ -25,3 +28,26 @@ class Printed:
 
 
 Answer: TypeAlias = Callable[[Sequence[Place]], list[Printed]]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Lines that are answered together.
+
+    Attributes:
+        places: the lines.
+        rows: their indices in the group.
+        group: the group that they belong to.
+        deaths: how many workers have died of them.
+    """
+
+    places: Sequence[Place]
+    rows: Sequence[int]
+    group: Any
+    deaths: int = 0
+
+    def halves(self) -> "list[Chunk]":
+        """Return the lines as two chunks, or as one if there's a single line, after another death."""
+        middle = (len(self.rows) + 1) // 2
+        parts = [part for part in (slice(None, middle), slice(middle, None)) if self.rows[part]]
+        return [Chunk(self.places[part], self.rows[part], self.group, self.deaths + 1) for part in parts]

@@ -13,8 +13,7 @@ from typing import Any, Self, cast
 
 from ...data.orphans import end_with_parent
 from ...errors import ModelError
-from .chunks import Chunk
-from .printed import Answer, Place, Printed
+from .printed import Answer, Chunk, Place, Printed
 
 _MOST_LOST = 10  # lines that killed workers; with more of them, the fault isn't in the lines
 _PATIENCE = 5  # seconds for a worker to end

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from ...config.messages import say
 from ..data_options import FILES, add_reading_options, read_as_trained
 from ..models import WATCHED, add_search_options, open_model
-from ..output import new_picture, to_json
+from ..output import ProgressLine, new_picture, to_json
 from ..parser import Options, Parser, UsageError, Verb, whole_number
-from ..progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from ...api import App

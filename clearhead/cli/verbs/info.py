@@ -6,12 +6,11 @@ from typing import Any
 from ...config import FAMILIES, Config, ModelConfig, preset, settings
 from ...config.messages import printable, say
 from ...config.presets import render_sources
-from ..configure import configure
 from ..folder_summary import render_folder, summarize_folder
 from ..models import add_consent
 from ..output import to_json
 from ..parser import Options, Parser, UsageError, Verb
-from ..setting_options import add_settings, given_settings
+from ..setting_options import add_settings, configure, given_settings
 
 _SOURCE, _TARGET = "model.src_vocab_size", "model.tgt_vocab_size"
 _SHORT = {"train.preset": ["--preset"], _SOURCE: ["--src-vocab"], _TARGET: ["--tgt-vocab"]}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...config.messages import say
 from ...errors import ConfigError
 from ...serving.limits import Limits
-from ..models import add_search_options
+from ..models import add_search_options, load_app
 from ..parser import Options, Parser, UsageError, Verb, whole_number
 from ..setting_options import given_settings
 
@@ -92,17 +92,8 @@ def _warn_of_others(options: Options) -> None:
 
 def _load(folder: str, options: Options) -> "App":
     """Load a model with the settings of the command line."""
-    from ...api import load
-
     given = given_settings(options)
-    app = load(
-        folder,
-        device=given.get("train.device", "auto"),
-        threads=given.get("train.threads"),
-        allow_custom_code=options.allow_custom_code,
-        specials=options.special_tokens,
-    )
-    return app.override({name: value for name, value in given.items() if name in _SETTINGS})
+    return load_app(folder, options).override({name: given[name] for name in _SETTINGS if name in given})
 
 
 def _check(app: "App") -> None:

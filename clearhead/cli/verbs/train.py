@@ -6,11 +6,10 @@ from pathlib import Path
 from ...config import PRESETS, Config, settings
 from ...config.messages import printable, say
 from ...config.model_settings import FOUND_IN_DATA
-from ..configure import configure
 from ..data_options import FILES, READING
 from ..models import add_consent
 from ..parser import Options, Parser, UsageError, Verb, whole_number
-from ..setting_options import add_settings
+from ..setting_options import add_settings, configure
 
 _SHORT = {
     "train.task": ["--task"],

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from clearhead.cli.input_lines import Line
-from clearhead.cli.lines.chunks import CAN_FORK
 from clearhead.cli.lines.in_order import InOrder
-from clearhead.cli.lines.printed import Place, Printed
+from clearhead.cli.lines.printed import CAN_FORK, Place, Printed
 from clearhead.decode.engine import engine_threads
 from clearhead.errors import DataError, ModelError
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.cli.configure import configure
 from clearhead.cli.parser import parse
+from clearhead.cli.setting_options import configure
 from clearhead.cli.verbs import train
 from clearhead.config import Config
 from clearhead.tasks.registry import task_named

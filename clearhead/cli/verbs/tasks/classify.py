@@ -5,7 +5,7 @@ from typing import Any
 
 from ...input_lines import STDIN
 from ...input_warnings import warn_of_file_name, warnings_of, warnings_of_cut
-from ...lines.answering import Answering, add_line_options, check_line_options
+from ...lines.answering import LineAnswers, add_line_options, check_line_options
 from ...lines.printed import Place, Printed
 from ...media_inputs import MediaInputs
 from ...models import add_model_options, open_model
@@ -31,7 +31,7 @@ def _run(options: Options) -> None:
     app, decode = open_model(options, "classify", one_answer=False)
     check_line_options(options, app)
     piped = options.texts in ([], [STDIN])
-    answering = Answering(options, app, decode, as_json=options.json, key="text")
+    answering = LineAnswers(options, app, decode, as_json=options.json, key="text")
     if "text" not in app.task.modalities:
         inputs = _files(app, options, decode)
         groups = file_groups(options.texts, "classify", f"the path of a {app.task.form.roles.source}")

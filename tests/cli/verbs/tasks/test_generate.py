@@ -37,8 +37,8 @@ def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def made(text_file: Path) -> tuple[Path, list[str]]:
     """A model folder that knows the toy by heart, and what was said. Not to be written to."""
-    from clearhead.cli.configure import configure
     from clearhead.cli.parser import parse
+    from clearhead.cli.setting_options import configure
     from clearhead.cli.verbs.train import VERB
 
     out, said = text_file.parent / "model", []

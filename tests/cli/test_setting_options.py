@@ -7,9 +7,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from clearhead.cli.configure import configure
 from clearhead.cli.parser import Parser
-from clearhead.cli.setting_options import add_settings
+from clearhead.cli.setting_options import add_settings, configure
 from clearhead.config import PRESETS, Config, settings
 from clearhead.errors import ConfigError
 
