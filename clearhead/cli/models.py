@@ -48,26 +48,24 @@ def add_search_options(
     names = ["train.device", "train.threads", *search]
     rare = set(names) - _COMMON
     add_settings(parser, names, _SHORT, rare=rare, helps=helps, show_defaults=False)
-    parser.add_argument(
+    parser.add_flag(
         "--special-tokens",
-        action="store_true",
-        help=parser.rare("read names of an imported model's special tokens in texts, such as <|im_start|>, as tokens"),
+        parser.rare("read names of an imported model's special tokens in texts, such as <|im_start|>, as tokens"),
     )
     add_consent(parser)
 
 
 def add_consent(parser: Parser) -> None:
     """Add `--allow-custom-code`."""
-    parser.add_argument(
+    parser.add_flag(
         "--allow-custom-code",
-        action="store_true",
-        help=parser.rare("import custom classes named in the model folder; use only with folders you trust"),
+        parser.rare("import custom classes named in the model folder; use only with folders you trust"),
     )
 
 
 def add_greedy(parser: Parser) -> None:
     """Add `--greedy`, for models that sample by default."""
-    parser.add_argument("--greedy", action="store_true", help="always take the most likely token instead of sampling")
+    parser.add_flag("--greedy", "always take the most likely token instead of sampling")
 
 
 def apply_greedy(options: Options) -> None:

@@ -37,6 +37,20 @@ class Parser(argparse.ArgumentParser):
         """Return the help text for an option that only `--help-all` shows."""
         return text if self.full else argparse.SUPPRESS
 
+    def add_flag(self, name: str, text: str) -> None:
+        """Add an option without a value."""
+        self.add_argument(name, action="store_true", help=text)
+
+    def add_number(
+        self, name: str, text: str, *, least: int = 0, most: int = 2**31, default: int | None = None
+    ) -> None:
+        """Add an option that takes a whole number."""
+        self.add_argument(name, type=whole_number(name, least, most), metavar="N", default=default, help=text)
+
+    def add_repeatable(self, name: str, metavar: str, text: str) -> None:
+        """Add an option that can be given several times. Its value is a list."""
+        self.add_argument(name, action="append", default=[], metavar=metavar, help=text)
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
 
@@ -142,7 +156,7 @@ def parser_of(verb: Verb, *, full: bool = False, width: int | None = None) -> Pa
         add_help=False,
     )
     verb.add_options(parser)
-    parser.add_argument("--debug", action="store_true", help=parser.rare("show a traceback on errors"))
+    parser.add_flag("--debug", parser.rare("show a traceback on errors"))
     parser.add_argument("-h", "--help", action="help", help="show this help")
     parser.add_argument("--help-all", action="help", help="show this help with every option and setting")
     return parser

@@ -26,10 +26,8 @@ def add_text_options(parser: Parser, verb: str, answer: str) -> None:
     lines = "lines of standard input" if verb != "transcribe" else "paths listed on standard input"
     parser.add_argument("texts", nargs="*", metavar=name, help=f"{what} to {verb} (default: {lines})")
     parser.add_argument("--prefix", metavar="TEXT", default="", help=f"text that every {answer} starts with")
-    parser.add_argument(
-        "--stream", action="store_true", help=f"print each {answer} as it's generated, without beam search"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON lines with scores, tokens and alternatives")
+    parser.add_flag("--stream", f"print each {answer} as it's generated, without beam search")
+    parser.add_flag("--json", "print JSON lines with scores, tokens and alternatives")
     add_line_options(parser)
 
 

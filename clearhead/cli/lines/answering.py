@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ...config.messages import say
 from ...errors import DataError
 from ..output import ProgressLine, new_regular_file, to_json
-from ..parser import Options, Parser, UsageError, whole_number
+from ..parser import Options, Parser, UsageError
 from .in_order import InOrder
 from .printed import CAN_FORK, Answer, Place, Printed
 
@@ -38,12 +38,9 @@ def add_line_options(parser: Parser) -> None:
     parser.add_argument(
         "--out", type=new_regular_file, metavar="FILE", help="write to this file (default: standard output)"
     )
-    parser.add_argument("--resume", action="store_true", help="continue the --out file of a run that was stopped")
-    parser.add_argument(
-        "--workers",
-        type=whole_number("--workers", 1, 1024),
-        metavar="N",
-        help="worker processes for many lines (default: one per core, or 1 with --threads)",
+    parser.add_flag("--resume", "continue the --out file of a run that was stopped")
+    parser.add_number(
+        "--workers", "worker processes for many lines (default: one per core, or 1 with --threads)", least=1, most=1024
     )
 
 

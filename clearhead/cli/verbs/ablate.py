@@ -36,7 +36,7 @@ def _add_options(parser: Parser) -> None:
     )
     parser.add_argument("--png", type=new_picture("png"), metavar="FILE", help="save a plot of the results as PNG")
     parser.add_argument("--svg", type=new_picture("svg"), metavar="FILE", help="save a plot of the results as SVG")
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    parser.add_flag("--json", "print the results as JSON")
     add_reading_options(parser)
     add_search_options(parser, WATCHED)
 

@@ -25,7 +25,7 @@ def _add_options(parser: Parser) -> None:
         "--preset", nargs="+", metavar="NAME", help="sizes of the models to train (default: nano small base)"
     )
     add_search_options(parser, search=())
-    parser.add_argument("--json", action="store_true", help="print the rates as JSON")
+    parser.add_flag("--json", "print the rates as JSON")
 
 
 def _run(options: Options) -> None:

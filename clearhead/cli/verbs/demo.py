@@ -18,7 +18,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "demo", nargs="?", default="translate", metavar="DEMO", help=f"{', '.join(_DEMOS)} (default: translate)"
     )
-    parser.add_argument("--list", action="store_true", help="list the demos and exit")
+    parser.add_flag("--list", "list the demos and exit")
     places = "runs/demo, or runs/demo-DEMO for the others"
     parser.add_argument("--out", metavar="DIR", help=f"model folder to write (default: {places})")
 

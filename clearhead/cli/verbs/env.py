@@ -16,7 +16,7 @@ _LIBRARIES = (
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_true", help="print the values as JSON")
+    parser.add_flag("--json", "print the values as JSON")
 
 
 def _run(options: Options) -> None:

@@ -43,7 +43,7 @@ def _add_options(parser: Parser) -> None:
         metavar="FILE",
         help="write a report with the best, worst and typical answers, as JSON if the name ends in .json",
     )
-    parser.add_argument("--json", action="store_true", help="print the scores as JSON")
+    parser.add_flag("--json", "print the scores as JSON")
     add_reading_options(parser)
     add_search_options(parser)
 

@@ -13,7 +13,7 @@ from ..input_lines import text_of, whole_text
 from ..input_warnings import warn
 from ..models import WATCHED, add_greedy, add_search_options, apply_greedy, open_model
 from ..output import new_picture, to_json
-from ..parser import Options, Parser, UsageError, Verb, whole_number
+from ..parser import Options, Parser, UsageError, Verb
 from ..setting_options import given_settings
 
 if TYPE_CHECKING:
@@ -28,43 +28,29 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("text", nargs="?", metavar="TEXT", help="text, image file or audio file to explain")
     parser.add_argument("--context", metavar="FILE", help="file to find the answer in; - means standard input")
     parser.add_argument("--step", choices=["attention"], help="show Equation 1 step by step for one head")
-    parser.add_argument("--heads", action="store_true", help="show a thumbnail of each head, with its entropy")
-    parser.add_argument(
-        "--decode", action="store_true", help="show the hypotheses that each search step kept and dropped"
-    )
-    parser.add_argument("--lens", action="store_true", help="show what each decoder layer would predict")
+    parser.add_flag("--heads", "show a thumbnail of each head, with its entropy")
+    parser.add_flag("--decode", "show the hypotheses that each search step kept and dropped")
+    parser.add_flag("--lens", "show what each decoder layer would predict")
     parser.add_argument("--why", metavar="WORD", help="show what made the model choose this word or label")
     parser.add_argument("--not", dest="other", metavar="OTHER", help="with --why, compare with this word or label")
-    parser.add_argument(
-        "--words", action="store_true", help="show which words of the text mattered for each word of the answer"
-    )
-    parser.add_argument(
+    parser.add_flag("--words", "show which words of the text mattered for each word of the answer")
+    parser.add_flag(
         "--alignment",
-        action="store_true",
-        help="align source and target words, as i-j pairs, using cross-attention in --layer N (default: the second-to-"
+        "align source and target words, as i-j pairs, using cross-attention in --layer N (default: the second-to-"
         "last layer)",
     )
-    parser.add_argument(
+    parser.add_flag(
         "--occlusion",
-        action="store_true",
-        help="hide each patch of an image, or stretch of a recording, and compare the drop in score with attention",
+        "hide each patch of an image, or stretch of a recording, and compare the drop in score with attention",
     )
-    parser.add_argument(
+    parser.add_flag(
         "--film",
-        action="store_true",
-        help="show how attention changed during training, for the text passed to `train --watch`; with --lens, show "
+        "show how attention changed during training, for the text passed to `train --watch`; with --lens, show "
         "the predictions of each layer",
     )
     parser.add_argument("--attention", choices=PLACES, help="attention module to show (default: the model's last)")
-    parser.add_argument(
-        "--layer",
-        type=whole_number("--layer"),
-        metavar="N",
-        help="layer index, starting at 0 (default: 0; all for --heads and images)",
-    )
-    parser.add_argument(
-        "--head", type=whole_number("--head"), metavar="N", help="head index, starting at 0 (default: 0)"
-    )
+    parser.add_number("--layer", "layer index, starting at 0 (default: 0; all for --heads and images)")
+    parser.add_number("--head", "head index, starting at 0 (default: 0)")
     parser.add_argument(
         "--png", type=new_picture("png"), metavar="FILE", help="save the view as a PNG image (default view: --heads)"
     )
@@ -77,14 +63,10 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--html", type=new_picture("html"), metavar="FILE", help="save a page that shows everything, for any browser"
     )
-    parser.add_argument("--json", action="store_true", help="print all results as one JSON document")
+    parser.add_flag("--json", "print all results as one JSON document")
     parser.add_argument("--prefix", metavar="TEXT", help="text that the answer starts with")
-    parser.add_argument(
-        "--without",
-        action="append",
-        default=[],
-        metavar="PART",
-        help="switch off a part, such as decoder.1.cross.head.0; can be given several times",
+    parser.add_repeatable(
+        "--without", "PART", "switch off a part, such as decoder.1.cross.head.0; can be given several times"
     )
     add_greedy(parser)
     add_search_options(parser, WATCHED)

@@ -15,7 +15,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--task", choices=list(TASKS), metavar="TASK", help="task to use the model for (default: that of its class)"
     )
-    parser.add_argument("--replace", action="store_true", help="replace the model in --out")
+    parser.add_flag("--replace", "replace the model in --out")
 
 
 def _run(options: Options) -> None:

@@ -28,7 +28,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder (default: use the settings below)")
     parser.add_argument("--vocab", metavar="N", help="size of a vocabulary shared by source and target")
     parser.add_argument("--config", metavar="FILE", help="TOML file with settings; options override it")
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    parser.add_flag("--json", "print the results as JSON")
     add_consent(parser)
     add_settings(parser, ["train.preset", *_shape()], _SHORT, helps=_HELPS)
 

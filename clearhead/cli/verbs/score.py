@@ -16,7 +16,7 @@ def _add_options(parser: Parser) -> None:
     add_model_options(parser, ["decode.alpha"])
     parser.add_argument("files", nargs="*", metavar="FILE", help=FILES)
     add_reading_options(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON lines with tokens and log-probabilities")
+    parser.add_flag("--json", "print JSON lines with tokens and log-probabilities")
 
 
 def _run(options: Options) -> None:

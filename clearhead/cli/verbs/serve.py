@@ -9,7 +9,7 @@ from ...config.messages import say
 from ...errors import ConfigError
 from ...serving.limits import Limits
 from ..models import add_search_options, load_app
-from ..parser import Options, Parser, UsageError, Verb, whole_number
+from ..parser import Options, Parser, UsageError, Verb
 from ..setting_options import given_settings
 
 if TYPE_CHECKING:
@@ -26,13 +26,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, for this machine only)"
     )
-    parser.add_argument(
-        "--port",
-        type=whole_number("--port", most=65_535),
-        default=8765,
-        metavar="N",
-        help="port; 0 means any free one (default: 8765)",
-    )
+    parser.add_number("--port", "port; 0 means any free one (default: 8765)", most=65_535, default=8765)
     parser.add_argument(
         "--api-key-file", metavar="FILE", help="file with one key per line; every request then needs one of them"
     )
@@ -42,25 +36,16 @@ def _add_options(parser: Parser) -> None:
         metavar="PAIR",
         help="languages of translators whose names don't end with them, such as en-fr",
     )
-    parser.add_argument(
+    parser.add_repeatable(
         "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="accept requests to this host name; can be repeated (default: localhost and IP addresses)",
+        "NAME",
+        "accept requests to this host name; can be repeated (default: localhost and IP addresses)",
     )
-    parser.add_argument(
-        "--cors",
-        action="append",
-        default=[],
-        metavar="ORIGIN",
-        help="let scripts of this website use the server; can be repeated",
-    )
-    parser.add_argument("--log-texts", action="store_true", help="write the texts of requests to the access log")
+    parser.add_repeatable("--cors", "ORIGIN", "let scripts of this website use the server; can be repeated")
+    parser.add_flag("--log-texts", "write the texts of requests to the access log")
     for limit in fields(Limits):
-        help = f"{limit.metadata['help']} (default: {limit.default:,})"
-        kind = whole_number(f"--max-{limit.name}", least=1)
-        parser.add_argument(f"--max-{limit.name}", type=kind, metavar="N", help=parser.rare(help))
+        text = f"{limit.metadata['help']} (default: {limit.default:,})"
+        parser.add_number(f"--max-{limit.name}", parser.rare(text), least=1)
     add_search_options(parser, _SETTINGS)
 
 

@@ -8,7 +8,7 @@ from ...config.messages import printable, say
 from ...config.model_settings import FOUND_IN_DATA
 from ..data_options import FILES, READING
 from ..models import add_consent
-from ..parser import Options, Parser, UsageError, Verb, whole_number
+from ..parser import Options, Parser, UsageError, Verb
 from ..setting_options import add_settings, configure
 
 _SHORT = {
@@ -49,12 +49,12 @@ _HELPS = {
 def _add_options(parser: Parser) -> None:
     parser.add_argument("files", nargs="*", metavar="FILE", help=FILES)
     parser.add_argument("--out", metavar="DIR", help="model folder to write (required)")
-    parser.add_argument("--resume", action="store_true", help="continue the run in --out from its last checkpoint")
+    parser.add_flag("--resume", "continue the run in --out from its last checkpoint")
     parser.add_argument("--config", metavar="FILE", help="TOML file with settings; options override it")
-    help = parser.rare("train in N processes of this machine")
-    parser.add_argument("--processes", type=whole_number("--processes", 1, 1024), metavar="N", default=1, help=help)
-    parser.add_argument("--dry-run", action="store_true", help="show the task, columns and examples without training")
-    parser.add_argument("--print-config", action="store_true", help="print the settings as TOML and exit")
+    text = parser.rare("train in N processes of this machine")
+    parser.add_number("--processes", text, least=1, most=1024, default=1)
+    parser.add_flag("--dry-run", "show the task, columns and examples without training")
+    parser.add_flag("--print-config", "print the settings as TOML and exit")
     add_consent(parser)
     names = [name for name in settings() if name not in FOUND_IN_DATA]
     add_settings(parser, names, _SHORT, rare=_RARE, helps=_HELPS)

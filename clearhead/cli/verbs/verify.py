@@ -7,7 +7,7 @@ from ...errors import ModelError
 from ..data_options import add_reading_options, read_as_trained
 from ..models import add_search_options, open_model
 from ..output import to_json
-from ..parser import Options, Parser, Verb, whole_number
+from ..parser import Options, Parser, Verb
 
 if TYPE_CHECKING:
     from ...inspection.promises.check import Verification
@@ -21,14 +21,8 @@ def _add_options(parser: Parser) -> None:
         metavar="DATA",
         help="data to sample a few texts from (default: those of the last evaluation, or random tokens)",
     )
-    parser.add_argument(
-        "--seed",
-        type=whole_number("--seed"),
-        default=0,
-        metavar="N",
-        help="random seed for sampling the texts (default: 0)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    parser.add_number("--seed", "random seed for sampling the texts (default: 0)", default=0)
+    parser.add_flag("--json", "print the results as JSON")
     add_reading_options(parser)
     add_search_options(parser, ())
 

@@ -22,7 +22,7 @@ def _add_options(parser: Parser) -> None:
         "questions", nargs="*", metavar="QUESTION", help="question to answer (default: lines of standard input)"
     )
     parser.add_argument("--context", metavar="FILE", help="file to find answers in; - means standard input (required)")
-    parser.add_argument("--json", action="store_true", help="print JSON lines with positions, scores and alternatives")
+    parser.add_flag("--json", "print JSON lines with positions, scores and alternatives")
 
 
 def _run(options: Options) -> None:

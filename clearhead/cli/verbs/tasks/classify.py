@@ -22,7 +22,7 @@ def _add_options(parser: Parser) -> None:
         metavar="TEXT",
         help="text, image file or audio file to label (default: lines of standard input)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON lines with the probabilities of all labels")
+    parser.add_flag("--json", "print JSON lines with the probabilities of all labels")
     add_line_options(parser)
 
 

@@ -42,7 +42,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--out", type=_array_file, metavar="FILE", help="write a float32 array (N, D) to this .npy file"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON lines with each text and its embedding")
+    parser.add_flag("--json", "print JSON lines with each text and its embedding")
 
 
 def _run(options: Options) -> None:

@@ -9,7 +9,7 @@ from ...input_warnings import warn
 from ...lines.printed import Place
 from ...models import add_model_options, open_model
 from ...output import to_json
-from ...parser import Options, Parser, Verb, whole_number
+from ...parser import Options, Parser, Verb
 from ...text_to_text import expect_one_input, numbered_lines, numbered_texts
 
 if TYPE_CHECKING:
@@ -22,13 +22,8 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "texts", nargs="*", metavar="TEXT", help="text with one or more masks (default: lines of standard input)"
     )
-    parser.add_argument(
-        "--top",
-        type=whole_number("--top", least=1),
-        metavar="N",
-        help="print the N most probable tokens for each mask instead of the filled text",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON lines with the tokens and their probabilities")
+    parser.add_number("--top", "print the N most probable tokens for each mask instead of the filled text", least=1)
+    parser.add_flag("--json", "print JSON lines with the tokens and their probabilities")
 
 
 def _run(options: Options) -> None:

@@ -9,7 +9,7 @@ from ...input_lines import LONGEST, STDIN, line_of, text_of, too_long
 from ...input_warnings import warn_of_bytes
 from ...models import SEARCH, add_greedy, add_model_options, apply_greedy, open_model, ready_engine
 from ...output import print_pieces, to_json
-from ...parser import Options, Parser, UsageError, Verb, whole_number
+from ...parser import Options, Parser, UsageError, Verb
 
 if TYPE_CHECKING:
     from ....api import LanguageModel
@@ -30,14 +30,10 @@ def _add_options(parser: Parser) -> None:
         metavar="TEXT",
         help="text to continue; - means all of standard input (default: start a new text)",
     )
-    parser.add_argument(
-        "--chars", type=whole_number("--chars", least=1), metavar="N", help="add exactly this many characters"
-    )
-    parser.add_argument(
-        "--stop", action="append", metavar="TEXT", default=[], help="stop before this text; can be repeated"
-    )
+    parser.add_number("--chars", "add exactly this many characters", least=1)
+    parser.add_repeatable("--stop", "TEXT", "stop before this text; can be repeated")
     add_greedy(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON lines with tokens and log-probabilities")
+    parser.add_flag("--json", "print JSON lines with tokens and log-probabilities")
 
 
 def _run(options: Options) -> None:
