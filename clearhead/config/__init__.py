@@ -5,7 +5,7 @@ from .data_config import SEPARATORS, DataConfig
 from .decode_config import DecodeConfig
 from .model_config import ModelConfig
 from .model_settings import DROPOUT, SHAPE, SPECIAL, SpecialTokens
-from .presets import FAMILIES, PRESETS, Family, preset, published
+from .presets import FAMILIES, PRESETS, PublishedModel, preset, published
 from .recipe import Recipe, TrainRecipe
 from .sections import Setting, settings
 from .task_spec import TASKS, TaskSpec
@@ -23,8 +23,8 @@ __all__ = [
     "Config",
     "DataConfig",
     "DecodeConfig",
-    "Family",
     "ModelConfig",
+    "PublishedModel",
     "Recipe",
     "Setting",
     "SpecialTokens",

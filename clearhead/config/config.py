@@ -22,7 +22,7 @@ from .renamed import carried_over, renamed
 from .sections import SECTIONS, default_sections, flatten, read_setting, settings
 from .task_spec import TASKS
 from .train_config import TrainConfig
-from .values import is_text, read_toml, require, spell
+from .values import invalid, is_text, read_toml, require, spell, within
 
 _EITHER_OR = (  # pairs of settings that exclude each other, and why
     ("train.steps", "train.epochs", "each follows from the other"),
@@ -57,12 +57,8 @@ class Config:
         object.__setattr__(self, "origins", {**self._assumed_origins(), **self.origins})
         for one, other, why in _EITHER_OR:
             if all(self.is_users(name) and self.value(name) for name in (one, other)):
-                raise ConfigError(
-                    f"{one}={spell(self.value(one))} and {other}={spell(self.value(other))} contradict each other",
-                    expected=f"one of them, since {why}",
-                    name=one,
-                    value=self.value(one),
-                )
+                what = f"and {other}={spell(self.value(other))} contradict each other"
+                raise invalid(one, self.value(one), what, expected=f"one of them, since {why}")
         joint = self.data.joint or not self.model.copy
         what = "needs one vocabulary for source and target, and data.joint=false gives two"
         require(joint, "model.copy", self.model.copy, "data.joint=true", what=what, fix="set model.copy=false")
@@ -200,11 +196,8 @@ class Config:
             differing = [name for name, value in values.items() if value != settings()[name].default]
             return cls()._with(values, dict.fromkeys(differing, "unknown"))
         if not isinstance(origins, Mapping):
-            raise ConfigError(
-                f"{source}: origins={origins!r} isn't a table",
-                expected="a table of settings and origins",
-                name="origins",
-            )
+            error = invalid("origins", origins, "isn't a table", expected="a table of settings and origins")
+            raise within(source, error)
         known: dict[str, Origin] = {}
         for name, origin in origins.items():
             name = renamed(name) or name

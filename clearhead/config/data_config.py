@@ -105,13 +105,7 @@ class DataConfig:
         require(positive, "data.batch_tokens", self.batch_tokens, POSITIVE)
 
     def expect_room(self, longest: int, what: str, fix: str = "") -> None:
-        """Raise a ConfigError if a batch is too small for the longest example.
-
-        Args:
-            longest: its tokens.
-            what: a phrase that describes it.
-            fix: what else to change.
-        """
+        """Raise a ConfigError if a batch is too small for an example of `longest` tokens, which `what` describes."""
         holds = self.batch_tokens is None or self.batch_tokens >= longest
         what = f"is too small for {what}"
         require(holds, "data.batch_tokens", self.batch_tokens, f"{longest} or more", what=what, fix=fix)

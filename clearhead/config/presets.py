@@ -72,7 +72,7 @@ _SIZES: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Family:
+class PublishedModel:
     """A published model that is the paper's architecture with other settings.
 
     Attributes:
@@ -114,7 +114,7 @@ def _model(**values: Any) -> dict[str, Any]:
 
 
 FAMILIES = {  # each names every part that it shares with the paper too, where some task has another default
-    "gpt2": Family(
+    "gpt2": PublishedModel(
         "GPT-2 124M",
         "Radford et al. 2019",
         _shape("decoder-only", 768, 12, 3072, 12)
@@ -122,7 +122,7 @@ FAMILIES = {  # each names every part that it shares with the paper too, where s
         | _model(tie="all", dropout=0.1),
         _model(tgt_vocab_size=50_257, max_len=1024),
     ),
-    "bert-base": Family(
+    "bert-base": PublishedModel(
         "BERT-base uncased",
         "Devlin et al. 2019",
         _shape("encoder-only", 768, 12, 3072, 12)
@@ -135,7 +135,7 @@ FAMILIES = {  # each names every part that it shares with the paper too, where s
             "token": _model(head_layer="norm", projection_bias=True),
         },
     ),
-    "t5-small": Family(
+    "t5-small": PublishedModel(
         "T5-small",
         "Raffel et al. 2020",
         _shape("encoder-decoder", 512, 8, 2048, 6)
@@ -143,7 +143,7 @@ FAMILIES = {  # each names every part that it shares with the paper too, where s
         | _model(tie="all", dropout=0.1, attention_scale=1.0, logit_scale=512**-0.5),
         _model(src_vocab_size=32_128, tgt_vocab_size=32_128, max_len=512),
     ),
-    "vit-tiny": Family(
+    "vit-tiny": PublishedModel(
         "ViT-Ti/16",
         "Dosovitskiy et al. 2021",
         _shape("encoder-only", 192, 3, 768, 12)
@@ -152,7 +152,7 @@ FAMILIES = {  # each names every part that it shares with the paper too, where s
         _model(image_channels=3, n_classes=1000, max_len=197, head="class"),
         {"class": {}},
     ),
-    "llama-160m": Family(
+    "llama-160m": PublishedModel(
         "Llama 160M",
         "Touvron et al. 2023",
         _shape("decoder-only", 768, 12, 3072, 12)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from ..config import FAMILIES, NEWEST, Config, Family, settings
+from ..config import FAMILIES, NEWEST, Config, PublishedModel, settings
 from ..config.notations import AUDIO, IMAGES
 from ..config.presets import check_fits
 from ..config.values import invalid, require, spell
@@ -69,7 +69,7 @@ def _check_given(task: Declared, config: Config) -> None:
         raise _misfit(task, "model.front", config, fix="leave out model.front")
 
 
-def _check_family(task: Declared, config: Config, family: Family | None) -> None:
+def _check_family(task: Declared, config: Config, family: PublishedModel | None) -> None:
     """Raise ConfigError if the published model that the user chose doesn't fit the task or its data."""
     check_fits(config.train.preset, task.verb, task.required)
     fits = family is None or _reads(family.parts.get("model.front", ""), task.modalities)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _SEED = 0  # seed of the masks in evaluations, which never change
 _SCORED = 4096  # tokens in a batch without gradients
+_SAME = ("verb", "title", "usage", "unused", "has_labels", "subword_dropout", "answers_text", "searches")
 _SPAN, _SPAN_FOR_LABELS = 3.0, 1.0  # masked tokens in a row, on average
 
 
@@ -48,17 +49,10 @@ def denoising(task: type[Task], extra_texts: Sequence[str] = ()) -> type[Task]:
     head = {"model.head": "token", "model.n_classes": 0} if topology == "encoder-only" else {}
     texts = with_plain_texts(task.texts)
     attributes = {
-        "verb": task.verb,
+        **{name: getattr(task, name) for name in _SAME},
         "form": FormWithTexts(task.form, extra_texts) if extra_texts else task.form,
-        "title": task.title,
-        "usage": task.usage,
         "required": {**task.required, **head},
         "defaults": {**task.defaults, "train.hidden_span": _SPAN_FOR_LABELS if task.has_labels else _SPAN},
-        "unused": task.unused,
-        "has_labels": task.has_labels,
-        "subword_dropout": task.subword_dropout,
-        "answers_text": task.answers_text,
-        "searches": task.searches,
         "derived": classmethod(lambda cls, config: task.derived(config)),
         "texts": classmethod(lambda cls, data: texts(data)),
     }
