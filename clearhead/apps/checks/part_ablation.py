@@ -14,8 +14,8 @@ from ...config import DecodeConfig
 from ...data.forms import MediaForm
 from ...decode.registry import IN_MEMORY
 from ...errors import ConfigError, nearest
-from ...inspection.ablation.ablation_report import Ablation, Measure, Study
-from ...inspection.ablation.study import KeptOutcomes, Outcome, PartEffect, Watch, fingerprint, has_hooks, study
+from ...inspection.ablation.ablation_report import Ablation, Measure, PartEffect, Study
+from ...inspection.ablation.study import KeptOutcomes, Outcome, Watch, fingerprint, has_hooks, study
 from ...inspection.record.switches import KINDS, Switch, switches
 from ...loading.loaded import LoadedModel
 from ...scoring.bootstrap import Compared, compare_means

@@ -38,23 +38,6 @@ class Outcome:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class PartEffect:
-    """The score without one part, compared with the whole model."""
-
-    name: str  # such as "decoder.0.cross.head.3"
-    place: str  # such as "decoder.cross"
-    layer: int
-    head: int | None  # None: the whole sub-layer
-    score: float
-    change: float  # from the score of the whole model
-    low: float  # the 95% confidence interval of the change
-    high: float
-    p_value: float  # see scoring.bootstrap
-    changed: int | None  # number of answers that differ from the whole model's; None if the task gives no answers
-    sure: bool  # the interval excludes 0; always False for a single text
-
-
 @dataclass
 class KeptOutcomes:
     """Outcomes stored in a folder, one file each.

@@ -1,7 +1,7 @@
 """Promises of every attention module of a model, built-in or custom, for what it receives, and of the pointer."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -14,14 +14,12 @@ from ...model.transformer import Decoder
 from ..record.calls import AttentionCall, AttentionInputs
 from ..record.parts import named_parts, stacks
 from ..record.recorder import record
-from .check import Promise, Skip
+from .check import Measured, Promise, Skip
 from .rounding import DRAWS, Bound, Difference, apart, bound_of, furthest, largest, nudged
 from .subject import Case, numbered
 
 _NEVER = 2**31  # more keys than any call has
 _PER_SCORE = 8  # error of a score in eps of its summed products, for any order of summation
-
-Measured = Iterator[tuple[Bound, Difference]]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -16,6 +16,7 @@ _INDENT = " " * 8
 _NAMED = 6  # maximum number of failing parts or texts to list
 
 Status = Literal["passed", "failed", "skipped"]
+Measured = Iterator[tuple[Bound, Difference]]
 
 
 @dataclass(frozen=True)

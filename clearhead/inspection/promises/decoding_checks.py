@@ -1,6 +1,6 @@
 """Promises that decoding (with a cache, with engines, past a window, in a search) equals full forward passes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -11,15 +11,13 @@ from ...decode.beams import Hypothesis
 from ...decode.engine import StepEngine
 from ...errors import ModelError
 from ...model.transformer import Decoder, EncoderDecoder
-from .check import Promise, Skip
+from .check import Measured, Promise, Skip
 from .output_checks import ragged
-from .rounding import Bound, Difference, furthest
+from .rounding import Difference, furthest
 from .subject import Case, numbered, source_mask
 
 _WINDOW = 16  # maximum window in tokens, small so that it overflows soon
 _NOT_WRITING = "an encoder doesn't generate text"
-
-Measured = Iterator[tuple[Bound, Difference]]
 
 
 def _cached(case: Case) -> Measured:

@@ -32,17 +32,10 @@ Attempt = Callable[[nn.Module, AttentionInputs], Pair]
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A property (one of `KINDS`) that a part violates on its own, with the problem and the size of the difference.
+class Fault(Difference):
+    """A difference in a property (one of `KINDS`) that a part violates on its own; infinite if it raised an error."""
 
-    The difference is infinite if the part raised an error.
-    """
-
-    kind: str
-    place: str
-    part: str
-    problem: str
-    difference: float
+    kind: str = ""
 
 
 def find_faults(case: Case) -> list[Fault]:
@@ -55,9 +48,9 @@ def describe(faults: Sequence[Fault], kinds: Sequence[str]) -> str:
     here = [it for kind in kinds for it in faults if it.kind == kind]
     most: dict[tuple[str, str], float] = {}
     for it in here:
-        most[it.part, it.problem] = max(it.difference, most.get((it.part, it.problem), 0.0))
+        most[it.part, it.problem] = max(it.value, most.get((it.part, it.problem), 0.0))
     by = {key: f" (by {gap:.1e})" if gap < float("inf") else "" for key, gap in most.items()}
-    return in_words(Difference(it.difference, it.place, it.part, it.problem + by[it.part, it.problem]) for it in here)
+    return in_words(replace(it, problem=it.problem + by[it.part, it.problem]) for it in here)
 
 
 def kinds_by_part(faults: Sequence[Fault]) -> Mapping[str, tuple[str, ...]]:
@@ -73,12 +66,12 @@ def _fault(
 ) -> Iterator[Fault]:
     """Yield a fault if the difference exceeds its limit, or if the part raises an error."""
     try:
-        difference, limit = measure()
+        value, limit = measure()
     except Exception as error:  # custom parts may raise anything
         problem = f"can't be called alone: {in_one_line(error)}"
-        difference, limit = float("inf"), 0.0
-    if not difference <= limit:
-        yield Fault(kind, place, part, problem, difference)
+        value, limit = float("inf"), 0.0
+    if not value <= limit:
+        yield Fault(value, place, part, problem, kind)
 
 
 # --- attention

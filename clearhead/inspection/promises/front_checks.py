@@ -1,19 +1,18 @@
 """Promise that the front ends of images and audio compute their formulas, written out."""
 
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
 from ...model.fronts.frames import Frames
 from ...model.fronts.patches import Patches
-from .check import Promise, Skip
-from .rounding import Bound, Difference, furthest
+from .check import Measured, Promise, Skip
+from .rounding import furthest
 from .subject import Case, front_of, numbered
 
 
-def _embeddings(case: Case) -> Iterator[tuple[Bound, Difference]]:
+def _embeddings(case: Case) -> Measured:
     """Compare the front end's embeddings with those of its formula."""
     front, source = front_of(case.model), case.inputs.source
     assert source is not None

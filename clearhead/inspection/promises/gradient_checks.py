@@ -1,14 +1,14 @@
 """Promise that autograd's gradients are finite differences of the loss, for each kind of parameter."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .check import Promise, Skip
+from .check import Measured, Promise, Skip
 from .rounding import Bound, Difference
 from .subject import Case
 
@@ -19,7 +19,7 @@ _FACTOR = 8
 Named = Mapping[str, Tensor]
 
 
-def _gradient(case: Case) -> Iterator[tuple[Bound, Difference]]:
+def _gradient(case: Case) -> Measured:
     """Compare the slopes along a random direction and the steepest coordinate of each kind of parameter.
 
     The same parameter in different blocks counts as one kind.

@@ -1,7 +1,6 @@
 """Promises that a text's outputs depend on nothing else: other texts, padding, later tokens, recording or saving."""
 
 import tempfile
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +13,11 @@ from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel
 from ..record.parts import stacks
 from ..record.recorder import record
 from ..record.uncompiled import compiled_parts, uncompiled, unwrapped_name
-from .check import Promise, Skip
-from .rounding import EXACT, Bound, Difference, furthest
+from .check import Measured, Promise, Skip
+from .rounding import EXACT, Difference, furthest
 from .subject import Case, Inputs, reads_tokens, source_mask
 
 _MORE = 3  # columns of padding
-
-Measured = Iterator[tuple[Bound, Difference]]
 
 
 def _batched(case: Case) -> Measured:
@@ -33,14 +30,17 @@ def _batched(case: Case) -> Measured:
 def _padded(case: Case) -> Measured:
     """Compare outputs with more and less padding, on the right, or for a language model on the left, like prompts."""
     inputs = case.inputs
-    if inputs.source is not None and source_mask(case.model, inputs.source) is None:
+    if inputs.source is not None and _source_mask(case) is None:
         raise Skip("the front end has no padding")
     room = case.subject.max_len - _width(case)
     if room < 1:
         raise Skip(f"the texts leave no room for padding (model.max_len={case.subject.max_len})")
     longer = inputs.padded(min(_MORE, room), _stride(case))
     bound = case.bound(longer.outputs)
-    found = _right_aligned(case.model, longer) if isinstance(case.model, Decoder) else longer.outputs(case.model)
+    if isinstance(case.model, Decoder) and longer.target is not None:
+        found = _under_mask(case.model, longer, longer.target)
+    else:
+        found = longer.outputs(case.model)
     yield bound, furthest(found, inputs.outputs(case.model), inputs.names)
 
 
@@ -71,9 +71,10 @@ def _masked(case: Case) -> Measured:
     padding = tokens == inputs.special.pad
     if not padding.any():
         raise Skip(f"the texts leave no room for padding (model.max_len={case.subject.max_len})")
-    bound = case.bound(lambda model: _under_mask(model, inputs)(tokens))
-    found, others = _under_mask(case.model, inputs), torch.where(padding, _others(case, tokens), tokens)
-    yield bound, furthest(found(others), found(tokens), inputs.names)
+    bound = case.bound(lambda model: _under_mask(model, inputs, tokens))
+    others = torch.where(padding, _others(case, tokens), tokens)
+    found, expected = (_under_mask(case.model, inputs, it) for it in (others, tokens))
+    yield bound, furthest(found, expected, inputs.names)
 
 
 def _repeated(case: Case) -> Measured:
@@ -143,35 +144,24 @@ def ragged(decoder: Decoder, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return moved, padding_mask(moved, pad), at.clamp(min=0)
 
 
-def _right_aligned(model: Decoder, inputs: Inputs) -> list[Tensor]:
-    assert inputs.target is not None
-    tokens, mask, positions = ragged(model, inputs.target)
-    found = model(tokens, mask=mask, positions=positions)
-    return [row[tokens.size(1) - length :] for row, length in zip(found, inputs.lengths)]
-
-
-def _under_mask(model: nn.Module, inputs: Inputs) -> Callable[[Tensor], list[Tensor]]:
-    """Return a function from tokens to outputs, with the mask of `inputs`."""
-
-    def run(tokens: Tensor) -> list[Tensor]:
-        if isinstance(model, Decoder):
-            assert inputs.target is not None
-            padding, mask, positions = ragged(model, inputs.target)
-            moved = torch.where(mask[:, 0, 0], padding, tokens.flip(1))  # masked tokens are on the right in `tokens`
-            found = model(moved, mask=mask, positions=positions)
-            return [row[tokens.size(1) - length :] for row, length in zip(found, inputs.lengths)]
-        assert inputs.source is not None
-        fixed = source_mask(model, inputs.source)
-        if isinstance(model, EncoderDecoder):
-            return inputs.split(model, model(tokens, inputs.target, source_mask=fixed))
-        encoder = model.encoder if isinstance(model, EncoderModel) else model
-        assert isinstance(encoder, Encoder)
-        x = encoder(tokens, inputs.types, mask=fixed)
-        if isinstance(model, EncoderModel):
-            x = model.head(x, inputs.source != inputs.source_pad if inputs.at is None else inputs.at)
-        return inputs.split(model, x)
-
-    return run
+def _under_mask(model: nn.Module, inputs: Inputs, tokens: Tensor) -> list[Tensor]:
+    """Return the outputs for tokens under the mask of `inputs`. A language model reads them aligned to the right."""
+    if isinstance(model, Decoder):
+        assert inputs.target is not None
+        padding, mask, positions = ragged(model, inputs.target)
+        moved = torch.where(mask[:, 0, 0], padding, tokens.flip(1))  # masked tokens are on the right in `tokens`
+        found = model(moved, mask=mask, positions=positions)
+        return [row[tokens.size(1) - length :] for row, length in zip(found, inputs.lengths)]
+    assert inputs.source is not None
+    fixed = source_mask(model, inputs.source)
+    if isinstance(model, EncoderDecoder):
+        return inputs.split(model, model(tokens, inputs.target, source_mask=fixed))
+    encoder = model.encoder if isinstance(model, EncoderModel) else model
+    assert isinstance(encoder, Encoder)
+    x = encoder(tokens, inputs.types, mask=fixed)
+    if isinstance(model, EncoderModel):
+        x = model.head(x, inputs.source != inputs.source_pad if inputs.at is None else inputs.at)
+    return inputs.split(model, x)
 
 
 def _others(case: Case, tokens: Tensor) -> Tensor:
@@ -186,16 +176,17 @@ def _others(case: Case, tokens: Tensor) -> Tensor:
 
 def _width(case: Case) -> int:
     """Return the number of positions that the model reads, of its source or its target."""
-    mask = None if case.inputs.source is None else source_mask(case.model, case.inputs.source)
-    widths = [mask.size(-1)] if mask is not None else []
-    return max(widths + ([case.inputs.target.size(1)] if case.inputs.target is not None else []))
+    return max(it.size(-1) for it in (_source_mask(case), case.inputs.target) if it is not None)
 
 
 def _stride(case: Case) -> int:
     """Return the columns of the source for each position: 1 for tokens, many samples for audio."""
-    source = case.inputs.source
-    mask = None if source is None else source_mask(case.model, source)
+    source, mask = case.inputs.source, _source_mask(case)
     return 1 if source is None or mask is None else -(-source.size(1) // mask.size(-1))
+
+
+def _source_mask(case: Case) -> Tensor | None:
+    return None if case.inputs.source is None else source_mask(case.model, case.inputs.source)
 
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clearhead.inspection.ablation.ablation_report import Ablation, Measure, Study
-from clearhead.inspection.ablation.study import PartEffect
+from clearhead.inspection.ablation.ablation_report import Ablation, Measure, PartEffect, Study
 
 matplotlib = pytest.importorskip("matplotlib")
 image = pytest.importorskip("matplotlib.image")
