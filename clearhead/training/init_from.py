@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import DROPOUT, PRESETS, Config, ModelConfig
-from ..config.values import spell
-from ..errors import ConfigError
+from ..config.values import invalid, spell
 from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
 from ..readers.lines import shown
 from ..readers.media.media_files import PLURAL
@@ -57,34 +56,22 @@ class InitFrom:
         """
         then, now = self.config.model.topology, config.model.topology
         if then != now:
-            raise ConfigError(
-                f"train.init_from={str(self.path)!r} is {then}, but train.task={task_of(config).verb!r} needs {now}",
-                expected=f"a model folder whose model is {now}",
-                name="train.init_from",
-                value=str(self.path),
-            )
+            what = f"is {then}, but train.task={task_of(config).verb!r} needs {now}"
+            expected = f"a model folder whose model is {now}"
+            raise invalid("train.init_from", str(self.path), what, expected=expected)
         was, reads = self.config.data.modality, config.data.modality
         if was != reads:
-            raise ConfigError(
-                f"train.init_from={str(self.path)!r} was trained on {_KINDS[was]}, but this data consists of "
-                f"{_KINDS[reads]}",
-                expected=f"a model trained on {_KINDS[reads]}",
-                name="train.init_from",
-                value=str(self.path),
-            )
+            what = f"was trained on {_KINDS[was]}, but this data consists of {_KINDS[reads]}"
+            expected = f"a model trained on {_KINDS[reads]}"
+            raise invalid("train.init_from", str(self.path), what, expected=expected)
         new = {"model.n_classes": 0, "data.labels": ()}  # found in the new data
         own = self._kept(config)
         config = config if self.is_same_task(config) else config.assign(new, "data")
         for name in own:
             if config.is_users(name) and config.value(name) != own[name]:
-                raise ConfigError(
-                    f"{name}={spell(config.value(name))} contradicts {self.path}, which was trained with "
-                    f"{spell(own[name])}",
-                    expected="the same value, since the weights and the tokenizer are reused",
-                    fix=f"leave {name} out",
-                    name=name,
-                    value=config.value(name),
-                )
+                what = f"contradicts {self.path}, which was trained with {spell(own[name])}"
+                expected = "the same value, since the weights and the tokenizer are reused"
+                raise invalid(name, config.value(name), what, expected=expected, fix=f"leave {name} out")
         others = {name for name in _FREE if config.is_users(name)} | {*PRESETS.get(config.train.preset or "", ())}
         own |= {name: self.config.value(name) for name in _FREE if name not in others}
         return config.assign(own, "model")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..config import TASKS, Config, messages, settings
 from ..config.custom_code import custom_parts
-from ..config.values import read_duration, spell
+from ..config.values import invalid, read_duration, spell
 from ..decode.registry import check_name, choose_engine
 from ..errors import ConfigError
 from ..folder.checkpoint import Checkpoint, FollowedFolder, RunFolder
@@ -21,10 +21,10 @@ from ..tasks.settling import check_best, check_patience
 from .activations import check_compiler
 from .choices.hyperparameters import choose_device
 from .distributed.processes import ALONE, Processes
-from .example_store import Say
 from .init_from import InitFrom
 from .prepare import Prepared, prepare, prepare_again, refuse_contradictions
 from .report.observers import summary_writer
+from .run_data import Say
 from .state import Observer
 from .trainer import Trainer
 
@@ -135,8 +135,9 @@ def open_run(
         say(f"{out} is complete: it was trained to step {folder.finished_step:,}; to train it further, use --init-from")
         return None
     checkpoint = folder.latest_checkpoint()
-    prepared = prepare_again(folder, config, say, allow_custom_code=allowed, task_type=task)
-    if checkpoint is None:
+    restarts = checkpoint is None
+    prepared = prepare_again(folder, config, say, allow_custom_code=allowed, task_type=task, restarts=restarts)
+    if restarts:
         prepared = replace(prepared, start=_start(prepared.config, stage, allowed))
         folder.restart()
     return Opened(folder, prepared, checkpoint, _end(prepared.config, stage, began))
@@ -221,13 +222,9 @@ def _check_special(config: Config) -> None:
     for name, it in settings().items():
         value, default = config.value(name), it.default
         if it.fact and config.is_users(name) and value != default:
-            raise ConfigError(
-                f"{name}={spell(value)} doesn't fit a new vocabulary, whose special tokens have fixed ids",
-                expected=f"{spell(default)}, or train.init_from with a model that has this id",
-                fix=f"leave out {name}",
-                name=name,
-                value=value,
-            )
+            what = "doesn't fit a new vocabulary, whose special tokens have fixed ids"
+            expected = f"{spell(default)}, or train.init_from with a model that has this id"
+            raise invalid(name, value, what, expected=expected, fix=f"leave out {name}")
 
 
 def check_search(config: Config) -> None:

@@ -10,20 +10,14 @@ from typing import Any
 import torch
 
 from ..config import Config, Recipe
-from ..config.values import counted, spell
-from ..data.corpus import Corpus
+from ..config.values import invalid, spell
 from ..data.forms import Divided
-from ..data.store import Store, token_digest
-from ..errors import ConfigError, DataError
+from ..errors import DataError
 from ..folder.checkpoint import RunFolder
 from ..folder.model_folder import TOKENIZER, WORDS, model_files, read_config, read_tokenizer
 from ..readers.files import STDIN
-from ..readers.pairs import Pairs, PairSource
-from ..readers.skipped import UNREADABLE, Report, Skipped
-from ..readers.source import IN_MEMORY, Source
-from ..scoring import score_labels
-from ..tasks.base import Dataset, HeldOut, Task
-from ..tasks.classify.examples import UNSEEN
+from ..readers.source import IN_MEMORY
+from ..tasks.base import Task
 from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers, train_tokenizers
 from ..tokenization.tokenizer import Tokenizer
@@ -38,55 +32,16 @@ from .choices.hyperparameters import (
     usual_batch,
     usual_threads,
 )
-from .deadline import Scoring
-from .example_store import Say, Shelf
 from .init_from import InitFrom
 from .report.card import model_card
+from .run_data import RunData, Say, changed_data, encode, read_files
 
 PLACES = ("data.train", "data.valid", "data.test", "data.texts", "data.store")  # paths, which may change on resume
 _DIVISIONS = ("train.micro_batches", "train.activation_checkpointing", "train.shard")  # may too, since steps stay equal
 
-_UNSCORED = "the newest weights are kept, and their quality isn't measured"
-
 
 @dataclass(frozen=True)
-class _Encoded:
-    """The data of a run as tokens.
-
-    Args:
-        task: the task, with its tokenizers.
-        examples: the training examples.
-        valid: the validation data, if there are any.
-        test: the test data, if there are any.
-        digest: the digest of the training examples.
-    """
-
-    task: Task
-    examples: Dataset
-    valid: HeldOut | None
-    test: HeldOut | None
-    digest: str
-
-    @property
-    def constants(self) -> dict[str, str]:
-        """Digests that must match when the run resumes, keyed by a name for the error message."""
-        valid = self.valid.examples if self.valid else None
-        return {
-            "the training data": self.digest,
-            "the validation data": token_digest(valid.sides) if valid else "none",
-        }
-
-    @property
-    def scoring(self) -> Scoring:
-        """The number of sentences to score, for time estimates."""
-        valid, test = (len(it.sources) if it else 0 for it in (self.valid, self.test))
-        train = self.task.config.train
-        test += valid if train.warm_start else 0  # the baseline without the warm start is scored too
-        return Scoring(valid, test, mean=bool(train.n_averaged))
-
-
-@dataclass(frozen=True)
-class Prepared(_Encoded):
+class Prepared(RunData):
     """Everything that a run needs.
 
     Args:
@@ -96,17 +51,6 @@ class Prepared(_Encoded):
 
     config: Recipe
     start: InitFrom | None = None
-
-
-@dataclass(frozen=True)
-class _Read:
-    """The content of the files. `held_out` comes from the training data; `said` contains messages about the files."""
-
-    corpus: Divided
-    held_out: Any
-    valid: Any | None
-    test: Any | None
-    said: list[str]
 
 
 def prepare(
@@ -142,7 +86,7 @@ def prepare(
     torch.set_num_threads(usual_threads(config.train))
     with task_type.form.open(config.data.train, config.data) as source:
         digest = source.digest()  # before reading, to detect files that change meanwhile
-        read = _read(task_type, source, config, say)
+        read = read_files(task_type, source, config, say)
         size, spoken = task_type.form.extent(read.corpus)
         config, model = choose_model(config, size, spoken)
         config = config.assign({"data.digest": digest, **task_type.from_data(read.corpus, config)}, "data")
@@ -151,14 +95,7 @@ def prepare(
         tokenizers = start.tokenizers if start is not None else _train_tokenizers(read.corpus, config, say)
         config, vocabularies = _with_vocabularies(config, tokenizers)
         task = task_type(tokenizers, config)
-        shelf = Shelf.of(digest, task, folder.tokens, say)
-        if store := shelf.find():
-            source.expect_digest(digest)
-            for message in store.notes["said"][len(read.said) :]:  # messages about the tokens
-                say(message)
-        else:
-            store = shelf.fill(read.corpus, task, task_type.form.to_notes(read.held_out), read.said)
-    data = _encoded(task, store, read.valid, read.test, say)
+        data = encode(task, source, digest, folder.tokens, say, read)
     config, batch = choose_batch(config, data.examples.tokens, task.units.tokens)
     config, steps = _choose_steps(config, data, end, processes)
     recipe = Recipe.of(config)
@@ -181,7 +118,7 @@ def _start_from(config: Config, start: InitFrom, say: Say) -> Config:
     return config
 
 
-def _choose_steps(config: Config, data: _Encoded, end: float, processes: int) -> tuple[Config, list[Chosen]]:
+def _choose_steps(config: Config, data: RunData, end: float, processes: int) -> tuple[Config, list[Chosen]]:
     """Choose the steps and how they save memory, then the schedule."""
     task, examples, choices = data.task, data.examples, list[Chosen]()
     if config.train.budget:
@@ -222,12 +159,14 @@ def prepare_again(
     *,
     allow_custom_code: bool | Collection[str],
     task_type: type[Task] | None = None,
+    restarts: bool = False,
 ) -> Prepared:
     """Prepare to resume a run from the settings recorded at its start.
 
     Only file paths are taken from `asked`, and how a step is divided to save memory.
 
-    If the tokenized training data still exists, the training files are read only to compute their digest.
+    If the tokenized training data still exists, the training files are read only to compute their digest. A run that
+    `restarts`, because it has no checkpoint yet, needs the files that it began with: its tokenizer is made from them.
     """
     out = folder.path
     recipe = Recipe.of(read_config(out, allow_custom_code=allow_custom_code))
@@ -242,18 +181,11 @@ def prepare_again(
     task_type = task_type or task_of(recipe)
     task = task_type(tokenizers, recipe)
     with task_type.form.open(recipe.data.train, recipe.data) as source:
-        shelf = Shelf.of(source.digest(), task, folder.tokens, say)
-        if store := shelf.find():
-            for message in store.notes["said"]:
-                say(message)
-            held_out = task_type.form.from_notes(store.notes["held out"], source.report)
-            valid = _file(task_type, recipe.data.valid, recipe, say) or held_out or None
-            test = _file(task_type, recipe.data.test, recipe, say)
-        else:
-            read = _read(task_type, source, recipe, say)
-            store = shelf.fill(read.corpus, task, task_type.form.to_notes(read.held_out), read.said)
-            valid, test = read.valid, read.test
-    return Prepared(**vars(_encoded(task, store, valid, test, say)), config=recipe)
+        digest = source.digest()
+        if restarts and digest != recipe.data.digest:
+            raise changed_data("the training data", digest)
+        data = encode(task, source, digest, folder.tokens, say)
+    return Prepared(**vars(data), config=recipe)
 
 
 def _check_files(config: Config) -> None:
@@ -268,9 +200,7 @@ def _check_files(config: Config) -> None:
             value=STDIN,
         )
     if data.store and Path(data.store).is_file():
-        raise ConfigError(
-            f"data.store={data.store!r} is a file", expected="a folder", name="data.store", value=data.store
-        )
+        raise invalid("data.store", data.store, "is a file", expected="a folder")
 
 
 def refuse_contradictions(out: Path, stored: Config, asked: Config, names: Collection[str] | None = None) -> None:
@@ -290,43 +220,9 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, names: Colle
     for name in sorted(names):
         before, now = stored.value(name), asked.value(name)
         if before != now and now not in (None, "auto"):
-            raise ConfigError(
-                f"{name}={spell(now)} contradicts the run in {out}, which started with {spell(before)}",
-                expected="the same value",
-                fix="leave the setting out to resume, or use another `out` (`train.init_from` starts from this run)",
-                name=name,
-                value=now,
-            )
-
-
-def _read(task_type: type[Task], source: Source, config: Config, say: Say) -> _Read:
-    """Read all files before training starts. Validation and test files are kept in memory."""
-    data = config.data
-    corpus = task_type.form.divide(source, 0.0 if data.valid else data.split, config.train.seed)
-    said = [str(source.report), *([] if data.valid else [corpus.note])]
-    held_out = corpus.held_out()
-    if not data.valid and not len(held_out):
-        said.append(_UNSCORED)
-    for message in said:
-        say(message)
-    if data.valid or data.test:
-        config = config.assign(task_type.from_data(corpus, config), "data")  # small files may lack some labels
-    valid, test = (_file(task_type, paths, config, say) for paths in (data.valid, data.test))
-    for what, given in (("validation", valid), ("test", test)):
-        if not isinstance(given, Pairs) or not isinstance(corpus, Corpus) or not isinstance(corpus.source, PairSource):
-            continue
-        if note := corpus.repeats(given, what):
-            say(note)
-    return _Read(corpus, held_out, valid or held_out or None, test, said)
-
-
-def _file(task_type: type[Task], paths: Sequence[str], config: Config, say: Say) -> Any | None:
-    """Return the content of validation or test files, or None if there are none."""
-    if not paths:
-        return None
-    found = task_type.form.read(paths, config.data)
-    say(str(found.report))
-    return found
+            what = f"contradicts the run in {out}, which started with {spell(before)}"
+            fix = "leave the setting out to resume, or use another `out` (`train.init_from` starts from this run)"
+            raise invalid(name, now, what, expected="the same value", fix=fix)
 
 
 def _train_tokenizers(corpus: Divided, config: Config, say: Say) -> Tokenizers:
@@ -351,56 +247,6 @@ def _with_vocabularies(config: Config, tokenizers: Tokenizers) -> tuple[Config, 
         return config.assign(values, "data"), []
     why = "source and target have separate vocabularies"
     return config.assign(values | {"model.tie": "target"}, "data"), [Chosen("model.tie", "target", why)]
-
-
-def _encoded(task: Task, store: Store, valid: Any | None, test: Any | None, say: Say) -> _Encoded:
-    held_out = _valid(task, valid, say) if valid is not None else None
-    tested = task.hold_out(test) if test is not None else None
-    if tested is not None:
-        _report_too_long(task, tested, test, "are tested without a loss", say)
-        if not len(tested.sources) and tested.too_long:
-            raise _all_unusable(task, len(tested.too_long), tested.too_long, "test")
-    return _Encoded(task, task.examples(store.sides), held_out, tested, store.digest)
-
-
-def _valid(task: Task, valid: Any, say: Say) -> HeldOut | None:
-    """Return at most `train.eval_sentences` held-out examples, or None if none can be scored."""
-    most = task.config.train.eval_sentences
-    valid, said = task.form.sample(valid, most, task.config.train.seed)
-    if said:
-        say(f"validation: {said}")
-    held_out = task.hold_out(valid)
-    if not len(held_out.examples):
-        error = _all_unusable(task, len(valid), held_out.too_long, "validation")
-        if task.config.data.valid:
-            raise error
-        say(f"nothing is held out: {error.what}; {_UNSCORED}")
-        return None
-    _report_too_long(task, held_out, valid, "are validated without a loss", say)
-    return held_out
-
-
-def _report_too_long(task: Task, held_out: HeldOut, data: Any, consequence: str, say: Say) -> None:
-    """Report the number of examples with too many tokens, and some of them."""
-    read = data.report
-    report = Report((), item=read.item, files=read.files, width=read.width)
-    for it in held_out.too_long:
-        what = "aren't scored" if it.reason == UNREADABLE else consequence
-        report.skip(it.line, f"{task.units.examples} {it.reason}; they {what}", it.text)
-    if held_out.too_long:
-        say("\n".join(report.skipped_rows()))
-    if held_out.cut:
-        say(score_labels.what_was_cut(held_out.cut, task.units.sources))
-
-
-def _all_unusable(task: Task, count: int, skipped: Sequence[Skipped], which: str) -> DataError:
-    reason = skipped[0].reason if skipped else "outside the vocabulary"
-    expected = "other examples" if reason == UNSEEN or not skipped else "shorter examples, or a larger limit"
-    number = counted(count, f"{which} {task.units.examples}")
-    what = f"all {number} are {reason}" if count > 1 else f"the only{number.removeprefix('1')} is {reason}"
-    if reason == UNREADABLE:
-        what, expected = f"none of the {count:,} {which} {task.units.examples} can be read", "other files"
-    return DataError(what, expected=expected, name="data.test" if which == "test" else "data.valid")
 
 
 def _sizes(tokenizers: Tokenizers, *, two_sides: bool) -> str:

@@ -27,7 +27,6 @@ from ..tokenization.ragged import IntArray
 from .choices.memory_limit import forecast
 from .deadline import Deadline, shortfall
 from .distributed.processes import Processes
-from .example_store import Say
 from .memory import keep_freed_memory
 from .open_run import Opened, RunOptions, Stage, follow_run, open_run
 from .prepare import Prepared
@@ -35,6 +34,7 @@ from .report.card import model_card, with_scores, with_section, with_steps
 from .report.metrics import MetricsLog, Unlogged, read_metrics
 from .report.observers import TensorBoard, Watch
 from .report.progress import Progress
+from .run_data import Say
 from .signals import StoppedError, StopSignals
 from .state import Run, State
 from .trainer import Objective, Trainer

@@ -21,6 +21,7 @@ from .deadline import Deadline
 from .distributed.processes import Loss, gathered
 from .memory import release_freed_memory
 from .optimizers import load_optimizer, optimizer_tensors
+from .run_data import changed_data
 from .schedule import Schedule, StretchedSchedule
 from .selection import Selection
 from .state import Run, State
@@ -49,13 +50,7 @@ class Objective:
         """Raise a TrainingError if a checkpoint was saved with other data."""
         for name, value in self.digests.items():
             if checkpoint.state.get(name) != value:
-                raise TrainingError(
-                    f"{name} changed since the run began",
-                    expected="the data that the run began with",
-                    fix="restore the data to resume, or start a new run with another `out`",
-                    name=name,
-                    value=value,
-                )
+                raise changed_data(name, value)
 
 
 class Trainer:

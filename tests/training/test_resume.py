@@ -283,6 +283,14 @@ def test_a_run_that_restarts_rejects_settings_that_contradict_it(toy, without_ch
     assert (caught.value.name, caught.value.value) == ("train.steps", 24)
 
 
+def test_a_run_that_restarts_needs_the_data_that_it_began_with(toy, without_checkpoint: Path) -> None:
+    other = toy.folder / "other.tsv"
+    other.write_text(Path(bare(toy).data.train[0]).read_text().replace("one", "two", 1))
+    with pytest.raises(TrainingError) as caught:
+        until_finished(Config().override({"data.train": (str(other),)}), without_checkpoint)
+    assert caught.value.name == "the training data"
+
+
 def test_a_run_that_restarts_removes_what_it_wrote_before(toy, without_checkpoint: Path) -> None:
     def interrupt(message: str) -> None:
         if "parameters;" in message:

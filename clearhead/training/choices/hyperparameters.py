@@ -16,10 +16,9 @@ import torch
 
 from ...config import PRESETS, SHAPE, Config, TrainConfig, preset
 from ...config.presets import Origin, origin_of
-from ...config.values import counted
+from ...config.values import counted, invalid
 from ...data.batches import Plan
 from ...decode.engine import usable_cores
-from ...errors import ConfigError
 from ...tasks.base import Dataset
 from ..schedule import paper_peak
 
@@ -182,13 +181,9 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
         usual = warmup if warmup is not None else PRESETS.get(train.preset or "", {}).get("train.warmup", 1000)
         warmup = choose("warmup", min(usual, steps // 3), _why_warmup(usual, steps))
     elif warmup > steps:
-        raise ConfigError(
-            f"train.warmup={warmup} is longer than the whole run, train.steps={steps}",
-            expected="fewer steps than train.steps",
-            fix="leave train.warmup out to use at most a third of the steps",
-            name="train.warmup",
-            value=warmup,
-        )
+        what = f"is longer than the whole run, train.steps={steps}"
+        fix = "leave train.warmup out to use at most a third of the steps"
+        raise invalid("train.warmup", warmup, what, expected="fewer steps than train.steps", fix=fix)
     peak = paper_peak(config.model.d_model, max(warmup, 400))  # a shorter warmup doesn't allow a higher rate
     n_tokens = batches_an_epoch * (config.data.batch_tokens or 0)
     rate = (
@@ -251,8 +246,7 @@ def _why_warmup(usual: int, steps: int) -> str:
 def choose_device(asked: str) -> str:
     """Return the device that `asked` names, or the fastest for "auto". Raises ConfigError if it isn't available."""
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", asked):
-        what, expected = f"train.device={asked!r} isn't a device", "auto, cpu, cuda or cuda:1"
-        raise ConfigError(what, expected=expected, name="train.device", value=asked)
+        raise invalid("train.device", asked, "isn't a device", expected="auto, cpu, cuda or cuda:1")
     if asked == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -260,12 +254,7 @@ def choose_device(asked: str) -> str:
         float(torch.zeros(1, device=device))  # fails if the device doesn't work
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
-        raise ConfigError(
-            f"train.device={asked!r} isn't available here: {reason}",
-            expected="auto, cpu or cuda",
-            name="train.device",
-            value=asked,
-        ) from error
+        raise invalid("train.device", asked, f"isn't available here: {reason}", expected="auto, cpu or cuda") from error
     return str(device)
 
 

@@ -18,6 +18,7 @@ from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
 from ...config import Config
+from ...config.values import invalid
 from ...data.orphans import end_with_parent
 from ...decode.engine import usable_cores
 from ...errors import ConfigError, TrainingError
@@ -231,8 +232,8 @@ def _check_sharded(config: Config) -> None:
     """Raise ConfigError for settings that need whole weights."""
     train = config.train
     if train.optimizer == "muon":
-        what = "train.optimizer='muon' needs whole matrices, and train.shard='full' divides them"
-        raise ConfigError(what, expected="adam or adamw", name="train.optimizer", value="muon")
+        what = "needs whole matrices, and train.shard='full' divides them"
+        raise invalid("train.optimizer", "muon", what, expected="adam or adamw")
     if train.memory:
         what = "train.memory can't be divided between sharded processes"
         fix = "set train.micro_batches and train.activation_checkpointing instead"

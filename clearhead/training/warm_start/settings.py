@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...config import Config, Recipe
-from ...config.values import read_duration, spell
+from ...config.values import invalid, read_duration
 from ...data.extra_texts import FormWithTexts
 from ...errors import ConfigError, ModelError, TrainingError
 from ...folder.atomic import write_file, writing
@@ -44,12 +44,7 @@ def is_warm_start(config: Config, out: str | Path, options: RunOptions) -> bool:
         return bool(config.data.train)
     for name in ("data.texts", *OF_WARM_START):
         if (value := config.value(name)) not in (None, ()):
-            raise ConfigError(
-                f"{name}={spell(value)} has no effect without a warm start",
-                fix="set train.warm_start=denoise as well",
-                name=name,
-                value=value,
-            )
+            raise invalid(name, value, "has no effect without a warm start", fix="set train.warm_start=denoise as well")
     if not (options.resume or options.replace) and was_requested(out):
         raise TrainingError(
             f"{out} is occupied: it contains a warm start in progress",

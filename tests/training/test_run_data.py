@@ -21,8 +21,8 @@ from clearhead.tasks.classify.task import Classification
 from clearhead.tasks.examples import FreshBatches
 from clearhead.tokenization.source_and_target import train_tokenizers
 from clearhead.training import prepare as preparing
-from clearhead.training.example_store import Shelf
 from clearhead.training.prepare import Prepared, prepare
+from clearhead.training.run_data import Shelf
 
 ROOT = Path(__file__).parents[2]
 
