@@ -186,7 +186,7 @@ def test_there_is_one_search_whatever_is_searched_for() -> None:
     assert who_calls("beam_search") == {"decode/session.py"}
     assert who_calls("topk") == {  # of tokens; of passages; of fillings
         *("decode/engines/torch_engine.py", "tasks/answer/windows.py", "tasks/fill/task.py"),
-        *("inspection/views/lens.py", "inspection/page/page_data.py"),  # for the eye
+        *("inspection/views/lens.py", "inspection/page/choice_data.py"),  # for the eye
     }
     assert not who_calls("multinomial"), "tokens are drawn by the sampler, with its own seed"
 

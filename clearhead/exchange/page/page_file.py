@@ -24,8 +24,7 @@ from ...folder.atomic import write_file
 from ...folder.checkpoint import FILM
 from ...folder.model_folder import identity
 from ...inspection.page.document import STATIC, document
-from ...inspection.page.film_data import film_data
-from ...inspection.page.page_data import FORMAT_VERSION, model_facts
+from ...inspection.page.page_data import FORMAT_VERSION, film_data, model_facts
 from ...inspection.page.part_data import part_facts
 from ...inspection.record.recorder import record
 from ...inspection.views.alignment import alignment_layer

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -19,21 +20,17 @@ from ..media.media_explanation import MediaExplanation
 from ..record.forward_pass import Pass
 from ..record.parts import count_parameters, stacks
 from ..record.switches import switched_off, without
-from ..views.contrast import Labels, Masks, Words
+from ..views.contrast import Masks
 from ..views.explanation import Explanation
 from ..views.token_attribution import attribute_tokens
-from .arrays import float_array
-from .attention_data import attention_data
-from .film_data import film_data
+from .arrays import float_array, shades_array
+from .choice_data import parts_off, predictions, reasons, search_data
 from .media_data import media_data
-from .part_data import part_data
-from .parts_off import parts_off
-from .reasons import reasons
-from .search_data import search_data
+from .part_data import attention_data, part_data
 
 FORMAT_VERSION = 1
 LARGEST = 1_830_000  # bytes of a file's data: with the scripts and the style, 2 MB
-_ALTERNATIVES = 8  # at each step
+_LARGEST_FILM = 300_000  # bytes of a film's arrays
 _COSTLY = 2e11  # multiplications for the gradients of each token of the answer on its own
 
 
@@ -89,7 +86,7 @@ def page_data(
         "off": explanation.trace.off,
     }
     special = config.model.special
-    values |= _predictions(explanation, [*special.ids] if explanation.config.decode.suppress_special else ())
+    values |= predictions(explanation, [*special.ids] if explanation.config.decode.suppress_special else ())
     values["parts"] = part_data(explanation)
     values["attention"] = attention_data(explanation, found.leave_out)
     if "decoder.cross" in explanation.places:
@@ -170,35 +167,6 @@ def _tokens(explanation: Explanation, config: Config) -> dict[str, Any]:
     return found | {"begins": max(len(explanation.said) - len(explanation.forward.targets), 0)}
 
 
-def _predictions(explanation: Explanation, unsaid: Sequence[int]) -> dict[str, Any]:
-    """Return the log-probability of everything said, and what else was likely: (text, log-probability, id).
-
-    Args:
-        unsaid: ids that aren't put in the place of a mask.
-    """
-    trace, choice = explanation.trace, explanation.choice
-    if choice is None:
-        return {}
-    if isinstance(choice, Labels):
-        p = trace["head"].output[0].float().log_softmax(-1).tolist()
-        order = sorted(range(len(p)), key=lambda i: -p[i])
-        return {"labels": [[choice.labels[i], p[i], i] for i in order]}
-    writes = isinstance(choice, Words)
-    logits = trace["decoder"].output[0] if writes else trace["head.projection"].output
-    p, said = logits.float().log_softmax(-1).cpu(), torch.tensor(explanation.said or explanation.forward.targets)
-    shown = p.clone()
-    if not writes:
-        shown[:, list(unsaid)] = -math.inf
-    best = shown.topk(min(_ALTERNATIVES, p.size(-1))).indices
-    missing = ~(best == said[:, None]).any(-1)
-    best[missing, -1] = said[missing]
-    names, values = [choice.pieces(row) for row in best.tolist()], p.gather(-1, best).tolist()
-    alternatives = [list(zip(*it)) for it in zip(names, values, best.tolist())]
-    filled = {} if writes else {"filled": choice.pieces(said.tolist())}
-    own = p.gather(-1, said[:, None])[:, 0].tolist()
-    return {"logprobs": own, "alternatives": alternatives, "vocabulary": p.size(-1), **filled}
-
-
 def _add_reasons(explanation: Explanation, found: PageData) -> None:
     values = found.values
     if explanation.choice is None or not (values.get("alternatives") or values.get("labels")):
@@ -221,6 +189,27 @@ def _words(forward: Pass, leave_out: Callable[[str, str], None]) -> dict[str, An
         leave_out("integrated gradients of each token of the answer", "they take too long; those of the whole are here")
     arrays = {name: float_array(getattr(words, name).numpy()) for name in ("whole", "nothing", "falls", "gradients")}
     return arrays | {"error": words.error}
+
+
+def film_data(frames: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], int]:
+    """Return the film, and how many of its frames were left out to keep it small. The first and last always stay."""
+    scores = [{"step": it["step"], **it["scores"]} for it in frames]
+    size = sum(np.size(weights) for weights in frames[0]["weights"].values()) * 4 / 3
+    most = max(2, int(_LARGEST_FILM / max(size, 1)))
+    kept = sorted({round(it) for it in np.linspace(0, len(frames) - 1, min(most, len(frames)))})
+    found = [_frame(frames[number], number) for number in kept]
+    return {"text": frames[0]["text"], "scores": scores, "frames": found}, len(frames) - len(kept)
+
+
+def _frame(frame: Mapping[str, Any], number: int) -> dict[str, Any]:
+    weights = {name: shades_array(it) for name, it in frame["weights"].items()}
+    return {
+        "number": number,
+        "step": frame["step"],
+        "answer": frame["answer"],
+        "weights": weights,
+        "lens": frame["lens"],
+    }
 
 
 def fit(found: PageData) -> None:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Self, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...errors import ConfigError, suggestion
 from ...model.fronts.tokens import Projection
 from ...model.heads import ClassPredictor, TokenPredictor
 from ...model.linear import Linear
-from ...model.transformer import Decoder, Encoder, EncoderModel
+from ...model.transformer import Decoder, Encoder
 from ...tokenization.tokenizer import Tokenizer
 from ..record.forward_pass import Pass
 from ..record.parts import stacks
@@ -40,6 +40,39 @@ class Contrast:
         if self.bias:
             found.append(Contribution("projection.bias", self.bias))
         return Attribution(self.said, self.other, self.difference, tuple(found), trace.note)
+
+
+@dataclass(frozen=True)
+class Readout:
+    """The last projection of a model, which reads its output at the places where it chooses.
+
+    Attributes:
+        linear: the projection.
+        reading: the weight of each position at each place, (R, T).
+        logits: the model's own logits, (R, V).
+    """
+
+    linear: Linear
+    reading: Tensor
+    logits: Tensor
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Return the rows of the projection for these tokens or labels, (..., D) in float64."""
+        rows = self.linear.weight.detach()[ids].double().cpu()
+        return rows * self.linear.scale if isinstance(self.linear, Projection) else rows
+
+    def biases(self, ids: Tensor) -> Tensor:
+        """Return the biases of these tokens or labels in float64: 0 if the projection has none."""
+        bias = self.linear.bias
+        return torch.zeros(ids.shape).double() if bias is None else bias.detach()[ids].double().cpu()
+
+    def contrast(self, place: int, ids: Sequence[int], names: Sequence[str]) -> Contrast:
+        """Return the logit of a token or label at a place, or the difference of two."""
+        at, (said, other) = torch.tensor(ids), [*names, None][:2]
+        assert said is not None
+        terms = self.rows(at), self.biases(at), self.logits[place].cpu()[at].double()
+        direction, bias, logit = (it[0] if len(ids) == 1 else it[0] - it[1] for it in terms)
+        return Contrast(said, other, self.reading[place], direction, float(bias), float(logit))
 
 
 @dataclass(frozen=True)
@@ -100,17 +133,18 @@ class Words:
         Raises:
             ConfigError: the word isn't in the answer, `other` isn't in the vocabulary, or both start alike.
         """
-        decoder = stacks(forward.model)["decoder"]
-        assert isinstance(decoder, Decoder)
         index = self._index(word)
         position = self.word_of.index(index)
         ids = [self.said[position]]
         if other is not None:
             ids.append(self._first_token(other, index, ids[0]))
-        logits = trace["decoder.projection"].output[0, position]
-        reading = torch.nn.functional.one_hot(torch.tensor(position), len(self.said))
-        said, *others = self.pieces(ids)
-        return Contrast(said, others[0] if others else None, reading, *_along(decoder.projection, logits, ids))
+        return self.readout(forward, trace).contrast(position, ids, self.pieces(ids))
+
+    def readout(self, forward: Pass, trace: Trace) -> Readout:
+        """Return the decoder's projection, which chooses a token at each position."""
+        decoder = stacks(forward.model)["decoder"]
+        assert isinstance(decoder, Decoder)
+        return Readout(decoder.projection, torch.eye(len(self.said)), trace["decoder.projection"].output[0])
 
     def _index(self, word: str | None) -> int:
         """Return the index of a word, which may lack its leading "▁" or trailing punctuation."""
@@ -138,12 +172,7 @@ class Words:
                 f"the model can't generate {other!r}", expected="a word from its vocabulary", name="not", value=other
             )
         if token == said:
-            raise ConfigError(
-                f"{self.words[index]!r} and {other!r} begin with the same token",
-                expected="a word that begins with another token",
-                name="not",
-                value=other,
-            )
+            raise _alike(self.words[index], other)
         return token
 
 
@@ -173,7 +202,7 @@ class Labels:
         Raises:
             ConfigError: the model has no such label, or both are the same.
         """
-        label, (head, real) = label or self.best, _pooled(forward)
+        label = label or self.best
         chosen = [("why", label)] + ([] if other is None else [("not", other)])
         for option, name in chosen:
             if name not in self.labels:
@@ -186,27 +215,23 @@ class Labels:
                 )
         if label == other:
             raise ConfigError(f"{label!r} is compared with itself", expected="another label", name="not", value=other)
-        if head.hidden is not None:
-            raise ConfigError(
-                "this model's class head has a hidden layer, so a label's score isn't a sum over the model's parts",
-                expected="a model with model.head_layer=none",
-                name="why",
-                value=label,
-            )
-        ids = [self.labels.index(name) for _, name in chosen]
-        reading = real.double() / real.sum()
-        if head.pooling == "first":
-            reading = torch.nn.functional.one_hot(real.long().argmax(), len(real))
-        return Contrast(label, other, reading, *_along(head.linear, trace["head"].output[0], ids))
+        return self.readout(forward, trace).contrast(
+            0, [self.labels.index(name) for _, name in chosen], [name for _, name in chosen]
+        )
 
+    def readout(self, forward: Pass, trace: Trace) -> Readout:
+        """Return the head's projection, which reads the first position, or the mean of all.
 
-def _pooled(forward: Pass) -> tuple[ClassPredictor, Tensor]:
-    """Return the head of a classifier, and which positions it pools, (T,)."""
-    model = forward.model
-    assert isinstance(model, EncoderModel)
-    assert isinstance(model.head, ClassPredictor)
-    mask = model.encoder.embedding.mask(forward.inputs[0])
-    return model.head, torch.ones(len(forward.read), dtype=torch.bool) if mask is None else mask.flatten()
+        Raises:
+            ConfigError: the head isn't a single projection.
+        """
+        head, mask = forward.model.get_submodule("head"), forward.front.mask(forward.inputs[0])
+        assert isinstance(head, ClassPredictor)
+        _check_single(head.hidden, "class head", "a label's", self.best)
+        real = torch.ones(len(forward.read), dtype=torch.bool) if mask is None else mask.flatten()
+        first = torch.nn.functional.one_hot(real.long().argmax(), len(real))
+        reading = first if head.pooling == "first" else real.double() / real.sum()
+        return Readout(head.linear, reading[None], trace["head"].output[:1])
 
 
 @dataclass(frozen=True)
@@ -228,27 +253,23 @@ class Masks:
         Raises:
             ConfigError: a word isn't in the vocabulary, both begin alike, or the head isn't a single projection.
         """
-        word, head, at = word or self.best, forward.model.get_submodule("head"), forward.at
-        assert isinstance(head, TokenPredictor) and at is not None
+        word = word or self.best
         ids = [self._first("why", word)] + ([] if other is None else [self._first("not", other)])
         if len({*ids}) < len(ids):
-            what, expected = (
-                f"{word!r} and {other!r} begin with the same token",
-                "a word that begins with another token",
-            )
-            raise ConfigError(what, expected=expected, name="not", value=other)
-        if head.transform is not None:
-            raise ConfigError(
-                "this model's head has a hidden layer, so a token's score isn't a sum over the model's parts",
-                expected="a model with model.head_layer=none",
-                name="why",
-                value=word,
-            )
-        assert isinstance(head.projection, Linear)
+            raise _alike(word, other)
+        return self.readout(forward, trace).contrast(0, ids, self.pieces(ids))
+
+    def readout(self, forward: Pass, trace: Trace) -> Readout:
+        """Return the head's projection, which reads the first mask.
+
+        Raises:
+            ConfigError: the head isn't a single projection.
+        """
+        head, at = forward.model.get_submodule("head"), forward.at
+        assert isinstance(head, TokenPredictor) and isinstance(head.projection, Linear) and at is not None
+        _check_single(head.transform, "head", "a token's", self.best)
         reading = torch.nn.functional.one_hot(at[0].long().argmax(), at.size(1))
-        logits = trace["head.projection"].output[0]
-        shown, *others = self.pieces(ids)
-        return Contrast(shown, others[0] if others else None, reading, *_along(head.projection, logits, ids))
+        return Readout(head.projection, reading[None], trace["head.projection"].output[:1])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Convert token ids to text."""
@@ -269,12 +290,22 @@ class Masks:
 Choice: TypeAlias = Words | Labels | Masks
 
 
-def _along(linear: Linear, logits: Tensor, ids: Sequence[int]) -> tuple[Tensor, float, float]:
-    """Return the direction, the bias and the value of a logit, or of the difference of two."""
-    rows, values = linear.weight.detach()[list(ids)].double(), logits[list(ids)].double()
-    if isinstance(linear, Projection):
-        rows = rows * linear.scale
-    biases = torch.zeros(len(ids)) if linear.bias is None else linear.bias.detach()[list(ids)].double()
-    if len(ids) == 1:
-        return rows[0], float(biases[0]), float(values[0])
-    return rows[0] - rows[1], float(biases[0] - biases[1]), float(values[0] - values[1])
+def _alike(word: str, other: str | None) -> ConfigError:
+    """Return the error for two words that can't be told apart by their first token."""
+    return ConfigError(
+        f"{word!r} and {other!r} begin with the same token",
+        expected="a word that begins with another token",
+        name="not",
+        value=other,
+    )
+
+
+def _check_single(hidden: nn.Module | None, head: str, score: str, best: str) -> None:
+    """Raise a ConfigError if a head has a hidden layer before its projection."""
+    if hidden is not None:
+        raise ConfigError(
+            f"this model's {head} has a hidden layer, so {score} score isn't a sum over the model's parts",
+            expected="a model with model.head_layer=none",
+            name="why",
+            value=best,
+        )

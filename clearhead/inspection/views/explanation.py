@@ -15,9 +15,9 @@ from ..record.forward_pass import Pass
 from ..record.parts import stacks
 from .alignment import align, alignment_layer, render_alignment, word_weights
 from .attribution import Attribution
-from .contrast import Choice, Contrast, Words
+from .contrast import Choice, Words
 from .equation import equation_steps
-from .flow import Step
+from .flow import ShapeStep
 from .head_grid import heads_of
 from .lens import Lens, lens
 from .part_table import part_rows, render_part_rows, to_dicts
@@ -58,7 +58,7 @@ class Explanation(RecordedAttention):
     forced: tuple[int, ...] = ()
     unknown: tuple[str, ...] = ()
     source_words: tuple[int, ...] = ()
-    flow: tuple[Step, ...] = ()
+    flow: tuple[ShapeStep, ...] = ()
     config: Config = field(repr=False)
     search: SearchTree | None = field(default=None, repr=False)
     span: tuple[int, int] | None = None
@@ -163,17 +163,18 @@ class Explanation(RecordedAttention):
             )
         return attribute_tokens(self.forward)
 
-    def contrast(self, said: str | None = None, other: str | None = None) -> Contrast:
-        """Return what `why` attributes: a logit, or the difference of two.
+    @property
+    def chosen(self) -> Choice:
+        """What the model chose, and from what.
 
         Raises:
-            ConfigError: see `why`.
+            ConfigError: the task has neither words nor labels.
         """
         if self.choice is None:
             raise ConfigError(
                 "this task has no word or label to explain", expected="a model that writes or classifies", name="why"
             )
-        return self.choice.contrast(self.forward, self.trace, said, other)
+        return self.choice
 
     def why(self, said: str | None = None, other: str | None = None) -> Attribution:
         """Attribute the choice of a word or label to the parts of the model, on its own or compared with another one.
@@ -186,7 +187,7 @@ class Explanation(RecordedAttention):
             ConfigError: the word isn't part of the answer, or the task has neither words nor labels.
         """
         *_, last = stacks(self.model).values()  # the decoder, if there is one
-        return self.contrast(said, other).attribute(last, self.trace)
+        return self.chosen.contrast(self.forward, self.trace, said, other).attribute(last, self.trace)
 
     def to_dict(self, place: str, layer: int, head: int) -> dict[str, Any]:
         """Return everything as plain values for JSON, with the attention steps of one head."""

@@ -8,8 +8,10 @@ The shapes are recorded by hooks while the model runs. On torch's "meta" device,
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -28,10 +30,13 @@ from ..record.parts import stacks
 from ..record.uncompiled import uncompiled
 
 Shape = tuple[int, ...]
+Where = tuple[str, ...]
+Shapes = Callable[..., Iterable[tuple[str, Sequence[int]]]]  # of a call: (module, inputs, options, output)
+Watched = tuple[nn.Module, Where, Shapes]
 
 
 @dataclass(frozen=True)
-class Step:
+class ShapeStep:
     """A shape and where it occurs: ("encoder", "block 0", "self-attention"), "weights", (B, H, T, S)."""
 
     where: tuple[str, ...]
@@ -45,7 +50,7 @@ class Step:
 
 def dimension_flow(
     model: nn.Module, source: Shape | Tensor | None = None, target: Shape | Tensor = (2, 12)
-) -> list[Step]:
+) -> list[ShapeStep]:
     """Run the model and return every shape, in order. Of each stack, only the first block is included.
 
     Args:
@@ -54,23 +59,48 @@ def dimension_flow(
             two images, or two recordings of a second).
         target: the shape of the target tokens, (B, T).
     """
-    source = _example(model) if source is None else source
-    watch = _Watch()
-    for name, stack in stacks(model).items():
-        _watch_stack(watch, (name,), stack)
-    if isinstance(model, EncoderModel):
-        watch.enter(model.head, "head", "memory")
-        watch.output(model.head, ("head",), _HEADS[type(model.head)])
-    device = next(model.parameters()).device
+    source, device = _example(model) if source is None else source, next(model.parameters()).device
     inputs = (
         it if isinstance(it, Tensor) else torch.zeros(it, dtype=torch.long, device=device) for it in (source, target)
     )
+    with _watching(model) as steps, uncompiled(model), evaluation(model), torch.no_grad():
+        _run(model, *inputs)
+    return steps
+
+
+@contextmanager
+def _watching(model: nn.Module) -> Iterator[list[ShapeStep]]:
+    """Collect the shapes inside the `with` block, only those of the running stack: both can share an embedding."""
+    steps: list[ShapeStep] = []
+    handles: list[RemovableHandle] = []
+    running = ""
+
+    def enter(name: str, what: str, _stack: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        nonlocal running
+        running = name
+        steps.append(ShapeStep((name,), what, tuple(inputs[0].shape)))
+
+    def note(where: Where, shapes: Shapes, *call: Any) -> None:
+        if where[0] == running:
+            steps.extend(ShapeStep(where, what, tuple(shape)) for what, shape in shapes(*call))
+
+    entered: dict[str, tuple[nn.Module, str]] = {}
+    watched: list[Watched] = []
+    for name, stack in stacks(model).items():
+        entered[name] = (stack, "tokens" if isinstance(stack.embedding, Embedding) else "inputs")
+        watched += _of_stack((name,), stack)
+    if isinstance(model, EncoderModel):
+        entered["head"] = (model.head, "memory")
+        watched.append((model.head, ("head",), _output(_HEADS[type(model.head)])))
     try:
-        with uncompiled(model), evaluation(model), torch.no_grad():
-            _run(model, *inputs)
+        handles += [it.register_forward_pre_hook(partial(enter, name, what)) for name, (it, what) in entered.items()]
+        handles += [
+            it.register_forward_hook(partial(note, where, shapes), with_kwargs=True) for it, where, shapes in watched
+        ]
+        yield steps
     finally:
-        watch.close()
-    return watch.steps
+        for handle in handles:
+            handle.remove()
 
 
 def _example(model: nn.Module) -> Shape:
@@ -80,7 +110,7 @@ def _example(model: nn.Module) -> Shape:
     return (2, front.sample_rate) if isinstance(front, Frames) else (2, 10)
 
 
-def render_flow(steps: Sequence[Step]) -> str:
+def render_flow(steps: Sequence[ShapeStep]) -> str:
     """Render a table, indented by stack, block and sub-layer."""
     lines: list[str] = []
     before: tuple[str, ...] = ()
@@ -93,46 +123,12 @@ def render_flow(steps: Sequence[Step]) -> str:
     return "\n".join(lines)
 
 
-class _Watch:
-    """Hooks that record shapes in the running stack, since both stacks can share an embedding."""
+def _output(what: str) -> Shapes:
+    return lambda _module, _inputs, _options, output: [(what, output.shape)]
 
-    def __init__(self) -> None:
-        self.steps: list[Step] = []
-        self.handles: list[RemovableHandle] = []
-        self.running = ""
 
-    def enter(self, stack: nn.Module, name: str, what: str = "tokens") -> None:
-        """Record when a stack starts to run, and the shape of its input."""
-
-        def hook(_stack: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-            self.running = name
-            self.note((name,), what, inputs[0].shape)
-
-        self.handles.append(stack.register_forward_pre_hook(hook))
-
-    def note(self, where: tuple[str, ...], what: str, shape: Sequence[int]) -> None:
-        if where[0] == self.running:
-            self.steps.append(Step(where, what, tuple(shape)))
-
-    def output(self, module: nn.Module, where: tuple[str, ...], what: str) -> None:
-        """Record the shape of a module's output."""
-
-        def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
-            self.note(where, what, output.shape)
-
-        self.handles.append(module.register_forward_hook(hook))
-
-    def input(self, module: nn.Module, where: tuple[str, ...], what: str) -> None:
-        """Record the shape of a module's input."""
-
-        def hook(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-            self.note(where, what, inputs[0].shape)
-
-        self.handles.append(module.register_forward_pre_hook(hook))
-
-    def close(self) -> None:
-        for handle in self.handles:
-            handle.remove()
+def _input(what: str) -> Shapes:
+    return lambda _module, inputs, _options, _output: [(what, inputs[0].shape)]
 
 
 _HEADS: dict[type[nn.Module], str] = {
@@ -151,28 +147,26 @@ def _run(model: nn.Module, source: Tensor, target: Tensor) -> None:
         model(target if isinstance(model, Decoder) else source)
 
 
-def _watch_stack(watch: _Watch, where: tuple[str, ...], stack: Encoder | Decoder) -> None:
-    watch.enter(stack, where[0], "tokens" if isinstance(stack.embedding, Embedding) else "inputs")
-    watch.output(stack.embedding, where, _embedding_label(stack))
+def _of_stack(where: Where, stack: Encoder | Decoder) -> Iterator[Watched]:
+    yield stack.embedding, where, _output(_embedding_label(stack))
     if type(stack.positions).embed is not Positions.embed:  # the scheme changes the embeddings
-        watch.input(
-            stack.embedding_norm or stack.dropout, where, f"plus {type(stack.positions).__name__.lower()} positions"
-        )
+        what = f"plus {type(stack.positions).__name__.lower()} positions"
+        yield stack.embedding_norm or stack.dropout, where, _input(what)
     if isinstance(stack, Encoder) and stack.types is not None:
-        watch.output(stack.types, where, "plus token types")
+        yield stack.types, where, _output("plus token types")
     if stack.embedding_norm is not None:
-        watch.output(stack.embedding_norm, where, "embedding norm")
+        yield stack.embedding_norm, where, _output("embedding norm")
     for block in list(stack.blocks)[:1]:
-        _watch_block(watch, (*where, "block 0"), cast(EncoderBlock | DecoderBlock, block))
+        yield from _of_block((*where, "block 0"), cast(EncoderBlock | DecoderBlock, block))
     n_blocks = len(stack.blocks)
-    watch.output(stack.blocks[-1], where, f"after {n_blocks} block{'s' if n_blocks > 1 else ''}")
+    yield stack.blocks[-1], where, _output(f"after {n_blocks} block{'s' if n_blocks > 1 else ''}")
     if not isinstance(stack.norm, nn.Identity):
-        watch.output(stack.norm, where, "final norm")
+        yield stack.norm, where, _output("final norm")
     if isinstance(stack, Decoder) and stack.pointer is not None:
-        watch.output(stack.projection, where, "projection: logits")
-        watch.output(stack, where, "pointer: log-probabilities")
+        yield stack.projection, where, _output("projection: logits")
+        yield stack, where, _output("pointer: log-probabilities")
     else:
-        watch.output(stack, where, "projection: logits" if isinstance(stack, Decoder) else "memory")
+        yield stack, where, _output("projection: logits" if isinstance(stack, Decoder) else "memory")
 
 
 def _embedding_label(stack: Encoder | Decoder) -> str:
@@ -185,18 +179,17 @@ def _embedding_label(stack: Encoder | Decoder) -> str:
     return f"embedding times {factor}"
 
 
-def _watch_block(watch: _Watch, where: tuple[str, ...], block: EncoderBlock | DecoderBlock) -> None:
-    _watch_attention(watch, (*where, "self-attention"), block.attention)
-    watch.output(block.add_norm_1, where, "add and norm")
+def _of_block(where: Where, block: EncoderBlock | DecoderBlock) -> Iterator[Watched]:
+    yield from _of_attention((*where, "self-attention"), block.attention)
+    yield block.add_norm_1, where, _output("add and norm")
     if isinstance(block, DecoderBlock) and block.cross_attention is not None and block.add_norm_2 is not None:
-        _watch_attention(watch, (*where, "cross-attention"), block.cross_attention)
-        watch.output(block.add_norm_2, where, "add and norm")
+        yield from _of_attention((*where, "cross-attention"), block.cross_attention)
+        yield block.add_norm_2, where, _output("add and norm")
     feed_forward = (*where, "feed-forward")
     if isinstance(outer := getattr(block.feed_forward, "outer", None), nn.Module):
-        watch.input(outer, feed_forward, "inner")
-    watch.output(block.feed_forward, feed_forward, "output")
-    last = block.add_norm_3 if isinstance(block, DecoderBlock) else block.add_norm_2
-    watch.output(last, where, "add and norm")
+        yield outer, feed_forward, _input("inner")
+    yield block.feed_forward, feed_forward, _output("output")
+    yield block.add_norm_3 if isinstance(block, DecoderBlock) else block.add_norm_2, where, _output("add and norm")
 
 
 def _scores(attention: SelfAttention | CrossAttention) -> str:
@@ -205,23 +198,21 @@ def _scores(attention: SelfAttention | CrossAttention) -> str:
     return "q k^T" if math.isclose(attention.scale, 1) else f"{attention.scale:g} q k^T"
 
 
-def _watch_attention(watch: _Watch, where: tuple[str, ...], attention: SelfAttention | CrossAttention) -> None:
+def _of_attention(where: Where, attention: SelfAttention | CrossAttention) -> Iterator[Watched]:
     def heads(
         attend: nn.Module, tensors: tuple[Tensor, Tensor, Tensor], named: Mapping[str, Tensor | None], output: Tensor
-    ) -> None:
+    ) -> Iterator[tuple[str, Sequence[int]]]:
         q, k, v = tensors
-        watch.note(where, f"queries of {q.size(1)} heads", q.shape)
-        watch.note(where, f"keys of {k.size(1)} heads", k.shape)
-        watch.note(where, f"values of {v.size(1)} heads", v.shape)
-        bias = named.get("bias")
-        if bias is not None:
-            watch.note(where, "position bias on the scores", bias.shape)
+        for name, x in (("queries", q), ("keys", k), ("values", v)):
+            yield f"{name} of {x.size(1)} heads", x.shape
+        if (bias := named.get("bias")) is not None:
+            yield "position bias on the scores", bias.shape
         named_weights, named_output = f"weights: softmax({_scores(attention)})", "weights times values"
         if type(attend) is not Attend:  # custom attention can follow another equation
             named_weights, named_output = (f"{what} of {type(attend).__name__}" for what in ("weights", "output"))
         if hasattr(type(attend), "weights"):
-            watch.note(where, named_weights, (*q.shape[:3], k.size(2)))
-        watch.note(where, named_output, output.shape)
+            yield named_weights, (*q.shape[:3], k.size(2))
+        yield named_output, output.shape
 
-    watch.handles.append(attention.attend.register_forward_hook(heads, with_kwargs=True))
-    watch.output(attention, where, "heads joined and projected")
+    yield attention.attend, where, heads
+    yield attention, where, _output("heads joined and projected")

@@ -38,7 +38,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchAnswer:
     """An answer. `node` is the node of its last token, `total` its log-probability minus repetition penalties."""
 
     node: int | None
@@ -67,7 +67,7 @@ class SearchTree:
     spell: Callable[[int], str]
     penalty: Callable[[int], float]
     nodes: list[Node] = field(default_factory=list)
-    answers: list[Found] = field(default_factory=list)
+    answers: list[SearchAnswer] = field(default_factory=list)
     cache_lengths: list[int] = field(default_factory=list)
     note: str = ""
     _beams: list[int] = field(default_factory=lambda: [-1])  # the node of each live beam
@@ -131,7 +131,7 @@ class SearchTree:
             node = next(ended, None) if it.finished else ends.get(("kept", *spelt))
             penalty = self.penalty(length)
             total = it.score * penalty
-            found = Found(node, text(it.ids), it.log_probability, total, length, penalty, it.score, it.finished)
+            found = SearchAnswer(node, text(it.ids), it.log_probability, total, length, penalty, it.score, it.finished)
             self.answers.append(found)
         return self
 

@@ -19,7 +19,7 @@ from clearhead.exchange.page.page_tokenizer import page_tokenizer
 from clearhead.exchange.page.supported import check_settings, check_task
 from clearhead.exchange.targets import export
 from clearhead.folder.checkpoint import FILM
-from clearhead.inspection.page import film_data
+from clearhead.inspection.page import page_data
 
 CUSTOM = "package.module:Class"
 TASKS = [("train.task", "classify"), ("data.modality", "audio")]
@@ -103,7 +103,7 @@ def test_a_page_of_a_watched_run_has_its_film(
     (tmp_path / "model" / FILM).write_text(frames, encoding="utf-8")
     loaded = load(tmp_path / "model", device="cpu").loaded
     assert len(page_file._page(loaded, "a")["film"]["frames"]) == 3
-    monkeypatch.setattr(film_data, "_LARGEST", 1)
+    monkeypatch.setattr(page_data, "_LARGEST_FILM", 1)
     page = page_file._page(loaded, "a")
     assert len(page["film"]["frames"]) == 2 and page["left_out"][-1]["what"] == "1 of 3 frames of the film"
 

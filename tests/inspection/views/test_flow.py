@@ -6,7 +6,7 @@ import torch
 
 from clearhead.config import ModelConfig
 from clearhead.inspection.record.parts import count_parameters, parts, render_parts, stacks
-from clearhead.inspection.views.flow import Step, dimension_flow, render_flow
+from clearhead.inspection.views.flow import ShapeStep, dimension_flow, render_flow
 from clearhead.model.fronts.front import Front
 from clearhead.model.transformer import build
 
@@ -25,7 +25,7 @@ def empty(**values: Any) -> torch.nn.Module:
         return build(config(**values))
 
 
-def shapes(steps: list[Step], *where: str) -> dict[str, tuple[int, ...]]:
+def shapes(steps: list[ShapeStep], *where: str) -> dict[str, tuple[int, ...]]:
     return {step.what: step.shape for step in steps if step.where == where}
 
 

@@ -6,7 +6,7 @@ import torch
 from clearhead.config import DecodeConfig, ModelConfig, SpecialTokens
 from clearhead.decode.engines.torch_engine import TorchEngine
 from clearhead.decode.session import Session
-from clearhead.inspection.views.search_tree import Found, SearchTree
+from clearhead.inspection.views.search_tree import SearchAnswer, SearchTree
 from clearhead.model.transformer import build
 
 
@@ -70,7 +70,7 @@ def test_the_first_is_called_the_likeliest_only_where_no_other_is_likelier() -> 
     def said(*totals: float, finished: bool = True) -> str:
         tree = SearchTree(str, lambda _length: 1.0)
         ends = [True, True, finished]
-        tree.answers = [Found(None, "a", it, it, 3, 1.0, it, end) for it, end in zip(totals, ends)]
+        tree.answers = [SearchAnswer(None, "a", it, it, 3, 1.0, it, end) for it, end in zip(totals, ends)]
         return " ".join(tree.verdict())
 
     highest = "The first answer has the highest total, 0.1000 above the second's."

@@ -1,0 +1,128 @@
+"""What the model weighed saying, for the page: why it chose what it said, its search, and its answers without parts."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...decode.sampling import Sampling
+from ...model.transformer import evaluation
+from ..record.forward_pass import Pass
+from ..record.parts import stacks
+from ..record.switches import run_without_each, switches, without
+from ..views.attribution import output_terms
+from ..views.contrast import Labels, Words
+from ..views.explanation import Explanation
+from .arrays import float_array
+
+_ALTERNATIVES = 8  # at each step
+_SURE = -0.69314718056  # a token of more than half the probability is certainly the likeliest
+_TOGETHER = 4096  # tokens in a batch
+_SEARCHES = 2e9  # the work of all new searches: tokens times parameters
+
+
+def predictions(explanation: Explanation, unsaid: Sequence[int]) -> dict[str, Any]:
+    """Return the log-probability of everything said, and what else was likely: (text, log-probability, id).
+
+    Args:
+        unsaid: ids that aren't put in the place of a mask.
+    """
+    trace, choice = explanation.trace, explanation.choice
+    if choice is None:
+        return {}
+    if isinstance(choice, Labels):
+        p = trace["head"].output[0].float().log_softmax(-1).tolist()
+        order = sorted(range(len(p)), key=lambda i: -p[i])
+        return {"labels": [[choice.labels[i], p[i], i] for i in order]}
+    writes = isinstance(choice, Words)
+    logits = trace["decoder"].output[0] if writes else trace["head.projection"].output
+    p, said = logits.float().log_softmax(-1).cpu(), torch.tensor(explanation.said or explanation.forward.targets)
+    shown = p.clone()
+    if not writes:
+        shown[:, list(unsaid)] = -math.inf
+    best = shown.topk(min(_ALTERNATIVES, p.size(-1))).indices
+    missing = ~(best == said[:, None]).any(-1)
+    best[missing, -1] = said[missing]
+    names, values = [choice.pieces(row) for row in best.tolist()], p.gather(-1, best).tolist()
+    alternatives = [list(zip(*it)) for it in zip(names, values, best.tolist())]
+    filled = {} if writes else {"filled": choice.pieces(said.tolist())}
+    own = p.gather(-1, said[:, None])[:, 0].tolist()
+    return {"logprobs": own, "alternatives": alternatives, "vocabulary": p.size(-1), **filled}
+
+
+def reasons(explanation: Explanation, candidates: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Return the contribution of each part to the logits of the candidates at each place.
+
+    For a model that writes, a place is a token of the answer. For one with labels, or that fills a mask, there is one
+    place.
+
+    Args:
+        explanation: the recorded pass.
+        candidates: ids of tokens or labels at each place, (R, K).
+
+    Raises:
+        ConfigError: this model's choices aren't a sum over its parts.
+        ModelError: a custom norm can't be split.
+    """
+    readout, ids = explanation.chosen.readout(explanation.forward, explanation.trace), torch.tensor(candidates)
+    *_, last = stacks(explanation.model).values()
+    rows, reading = readout.rows(ids), readout.reading.double().cpu()  # (R, K, D), (R, T)
+    terms = output_terms(last, explanation.trace)
+    parts = {name: (rows @ (reading @ term)[..., None])[..., 0] for name, term in terms}
+    if readout.linear.bias is not None:
+        parts["projection.bias"] = readout.biases(ids)
+    own, values = readout.logits.cpu().double().gather(-1, ids), torch.stack([*parts.values()])
+    error = float((values.sum(0) - own).abs().max())
+    return {"names": [*parts], "parts": float_array(values), "logits": float_array(own), "error": error}
+
+
+def search_data(explanation: Explanation, candidates: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Return the search tree, and for sampling the probability of drawing each candidate: 0 if it was cut off.
+
+    Args:
+        explanation: the recorded search.
+        candidates: ids of tokens at each place of the answer, (T, K).
+    """
+    found, config = explanation.searched, explanation.config
+    values, decode = found.to_dict() | {"verdict": found.verdict(), "sampled": config.decode.sample}, config.decode
+    plain = not decode.no_repeat_ngram and decode.repetition_penalty == 1 and not decode.suppress
+    if decode.sample and plain:
+        log_p = explanation.trace["decoder"].output[0].float().log_softmax(-1).numpy(force=True).copy()
+        if decode.suppress_special:
+            log_p[:, [i for i in config.model.special.never_generated if i < log_p.shape[1]]] = -np.inf
+        sampling = Sampling(temperature=decode.temperature, top_k=decode.top_k, top_p=decode.top_p, min_p=decode.min_p)
+        p = torch.from_numpy(sampling.probabilities(log_p)).gather(-1, torch.tensor(candidates))
+        values["drawn_with"] = [[round(it, 6) for it in row] for row in p.tolist()]
+    return values
+
+
+def parts_off(forward: Pass, *, search: bool = True) -> dict[str, dict[str, Any]]:
+    """Return what changes without each part: the log-probabilities of what was said, and the new answer.
+
+    Each part is off in one row of a batch. The answer is None if it isn't known, and "" if it's the same. It's searched
+    for where it can have changed, the largest changes first, and only as often as is fast for a model of this size.
+
+    Args:
+        forward: the pass, which runs again.
+        search: search for new answers.
+    """
+    model, size = forward.model, sum(map(len, forward.names.values()))
+    found: dict[str, dict[str, Any]] = {}
+    with evaluation(model), torch.inference_mode():
+        known, together = list(switches(model)), max(_TOGETHER // size, 1)
+        for start in range(0, len(known), together):
+            names = known[start : start + together]
+            whole, *rows = run_without_each(model, names, forward.log_probabilities)
+            for name, row in zip(names, rows):
+                logprobs = [round(it, 5) for it in row.tolist()]
+                same = "" if min(logprobs) > _SURE else None
+                found[name] = {"logprobs": logprobs, "change": float((row - whole).sum()), "text": same, "score": None}
+        unsure = sorted((name for name, it in found.items() if it["text"] is None), key=lambda it: found[it]["change"])
+        cost = size * sum(it.numel() for it in model.parameters())
+        if search and forward.answer is not None:
+            for name in unsure[: int(_SEARCHES / cost)]:
+                with without(model, name):
+                    found[name]["text"], found[name]["score"] = forward.answer()
+    return found
