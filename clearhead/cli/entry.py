@@ -25,8 +25,10 @@ from .parser import UsageError, Verb, parse, parser_of
 
 # Verbs in the order of `clearhead --help`. Each task has a verb of the same name.
 _LAST = ("score", "bench", "explain", "ablate", "verify", "info", "import", "export", "env")
+_SHARED = ("translate", "summarize", "transcribe")  # verbs in one file
 _NAMES = ("demo", "train", "evaluate", *TASKS, "serve", *_LAST)
 _FILES = {"import": "import_", **{task: f"tasks.{task}" for task in TASKS}}  # not named after the verb alone
+_FILES |= dict.fromkeys(_SHARED, "tasks.text_to_text")
 
 _CONTROL = re.compile(r"(?!\x1b\[(?:48;5;\d+|0)m)[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the colours of `explain`
 
@@ -37,7 +39,8 @@ class _Verbs(Mapping[str, Verb]):
     def __getitem__(self, name: str) -> Verb:
         if name not in _NAMES:
             raise KeyError(name)
-        found: Verb = import_module(f"{__package__}.verbs.{_FILES.get(name, name)}").VERB
+        module = import_module(f"{__package__}.verbs.{_FILES.get(name, name)}")
+        found: Verb = getattr(module, name.upper() if name in _SHARED else "VERB")
         return found
 
     def __contains__(self, name: object) -> bool:

@@ -4,10 +4,11 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from ..config.messages import say
 from ..errors import DataError
@@ -32,6 +33,9 @@ class Line:
     damaged: bool = False
 
 
+Place: TypeAlias = tuple[str, Line]  # the location of a text, for messages, and the text
+
+
 def standard_input(verb: str, what: str) -> Iterator[list[Line]]:
     """Yield the lines of standard input in groups, as they arrive.
 
@@ -49,6 +53,35 @@ def standard_input(verb: str, what: str) -> Iterator[list[Line]]:
     descriptor = sys.stdin.fileno()
     # What a pipe gave in one read is one group, because the program at its other end may wait for all the answers.
     yield from read_groups(descriptor, most=_MOST if stat.S_ISREG(os.fstat(descriptor).st_mode) else _BLOCK)
+
+
+def reads_stdin(texts: Sequence[str], n_inputs: int | None = None) -> bool:
+    """Return whether the input is the lines of standard input: no input is given, or only `-`.
+
+    Args:
+        texts: the texts on the command line.
+        n_inputs: number of inputs if there are others than texts.
+
+    Raises:
+        UsageError: standard input (-) is one of several inputs.
+    """
+    count = len(texts) if n_inputs is None else n_inputs
+    if STDIN in texts and count > 1:
+        raise UsageError("- means standard input and can't be one of several texts", fix="use - alone")
+    return not count or STDIN in texts
+
+
+def input_groups(texts: Sequence[str], verb: str, what: str, *, noun: str = "text") -> Iterator[list[Place]]:
+    """Yield groups of texts from the command line, or else of lines from standard input, with their locations.
+
+    Args:
+        noun: what a text is called in its location, or "" if the location is the text itself, the name of a file.
+    """
+    piped = reads_stdin(texts)
+    typed = [text_of(text, number) for number, text in enumerate(texts, 1)]
+    for group in standard_input(verb, what) if piped else [typed]:
+        kind = "line" if piped else noun
+        yield [(f"{kind} {line.number:,}" if noun else line.text, line) for line in group]
 
 
 def read_groups(descriptor: int, *, most: int = _MOST) -> Iterator[list[Line]]:

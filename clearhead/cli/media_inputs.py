@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
-from .lines.printed import Place, Printed
+from .input_lines import Place
+from .lines.printed import Printed
 from .output import to_json
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...config.messages import say
 from ...errors import DataError
+from ..input_lines import Place
 from ..output import ProgressLine, new_regular_file, to_json
 from ..parser import Options, Parser, UsageError
 from .in_order import InOrder
-from .printed import CAN_FORK, Answer, Place, Printed
+from .printed import CAN_FORK, Answer, Printed
 
 if TYPE_CHECKING:
     from ...api import App

@@ -5,7 +5,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from .printed import Answer, Chunk, Place, Printed
+from ..input_lines import Place
+from .printed import Answer, Chunk, Printed
 
 if TYPE_CHECKING:
     from .worker_pool import WorkerPool

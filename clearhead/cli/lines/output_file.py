@@ -18,7 +18,7 @@ from typing import IO, Any, Self, cast
 from ...config.messages import say
 from ...errors import DataError
 from ...folder.atomic import write_file
-from .printed import Place
+from ..input_lines import Place
 
 _EVERY = 1.0  # seconds between records, each of which waits for the disk
 _FORMAT = 1

@@ -5,11 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..input_lines import Line
+from ..input_lines import Place
 
 CAN_FORK = sys.platform == "linux"  # macOS can, too, but its libraries don't survive it
-
-Place: TypeAlias = tuple[str, Line]  # the location of a text, for messages, and the text
 
 
 @dataclass(frozen=True)

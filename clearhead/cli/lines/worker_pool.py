@@ -13,7 +13,8 @@ from typing import Any, Self, cast
 
 from ...data.orphans import end_with_parent
 from ...errors import ModelError
-from .printed import Answer, Chunk, Place, Printed
+from ..input_lines import Place
+from .printed import Answer, Chunk, Printed
 
 _MOST_LOST = 10  # lines that killed workers; with more of them, the fault isn't in the lines
 _PATIENCE = 5  # seconds for a worker to end

@@ -83,30 +83,19 @@ def _run(options: Options) -> None:
     with app.without(*options.without):
         explanation = app.explain(line.text, *_context(app, options), **_prefix(app, options), **decode)
         warn("the text", line, app.reading(line.text))
-        _give(explanation, app.override({f"decode.{name}": value for name, value in decode.items()}), options)
-
-
-def _give(explanation: "Explanation", app: Any, options: Options) -> None:
-    """Print the view, or save it as a page or picture."""
-    if options.html:
-        _write_page(explanation, app, options)
-    elif options.png or options.svg:
-        _draw(explanation, options)
-    else:
-        print(_shown(explanation, options))
+        if options.html:
+            app = app.override({f"decode.{name}": value for name, value in decode.items()})
+            _write_page(explanation, app, options)
+        elif options.png or options.svg:
+            _draw(explanation, options)
+        else:
+            print((_as_json if options.json else _as_text)(explanation, options))
 
 
 def _check(options: Options) -> None:
     """Raise UsageError for options that contradict each other."""
     if options.film:
-        if options.folder is None:
-            raise UsageError("no model folder is given", fix="name the folder of a run with train.watch")
-        if options.text is not None:
-            raise UsageError(
-                "--film always shows the text of `train --watch`", fix="leave out the text", value=options.text
-            )
-        if useless := _useless_with_film(options):
-            raise UsageError(f"--film shows a finished recording, so {' and '.join(useless)} would have no effect")
+        _check_film(options)
     elif options.folder is None or options.text is None:
         raise UsageError("a model folder and a text are needed", fix='clearhead explain DIR "a sentence"')
     views = [f"--{name}" for name in _VIEWS if getattr(options, name) not in (None, False)]
@@ -143,14 +132,20 @@ def _check_places(options: Options, views: list[str]) -> None:
         raise UsageError("--step attention is text only", fix="leave out --png and --svg")
 
 
-def _useless_with_film(options: Options) -> list[str]:
-    """Return the given options that have no effect on a finished recording."""
-    found = [f"--{name}" for name in ("head", "context", "prefix") if getattr(options, name) is not None]
-    found += ["--without"] * bool(options.without)
-    found += ["--greedy"] * options.greedy
-    if options.json:  # JSON always includes every layer of every attention module
-        found += [f"--{name}" for name in ("attention", "layer") if getattr(options, name) is not None]
-    return found + [f"--{name.split('.')[1].replace('_', '-')}" for name in given_settings(options)]
+def _check_film(options: Options) -> None:
+    """Raise UsageError for options that have no effect on a finished recording."""
+    if options.folder is None:
+        raise UsageError("no model folder is given", fix="name the folder of a run with train.watch")
+    if options.text is not None:
+        raise UsageError(
+            "--film always shows the text of `train --watch`", fix="leave out the text", value=options.text
+        )
+    names = ["head", "context", "prefix", "without", "greedy"]
+    names += ["attention", "layer"] * options.json  # JSON always includes every layer of every attention module
+    useless = [f"--{name}" for name in names if getattr(options, name) not in (None, [], False)]
+    useless += [f"--{name.split('.')[1].replace('_', '-')}" for name in given_settings(options)]
+    if useless:
+        raise UsageError(f"--film shows a finished recording, so {' and '.join(useless)} would have no effect")
 
 
 def _context(app: Any, options: Options) -> list[str]:
@@ -175,22 +170,24 @@ def _prefix(app: Any, options: Options) -> dict[str, str]:
     return {"prefix": options.prefix}
 
 
-def _shown(explanation: "Explanation", options: Options) -> str:
-    """Return the view as text or JSON."""
-    place, head = options.attention or explanation.main_place, options.head or 0
+def _as_json(explanation: "Explanation", options: Options) -> str:
+    """Return all results, or those of a view that's computed only when it's asked for."""
+    about = {"format_version": 1, "source": explanation.text, "text": explanation.answer}
     if options.why is not None:
-        why = explanation.why(options.why, options.other)
-        if not options.json:
-            return why.render()
-        return to_json({"format_version": 1, "source": explanation.text, "text": explanation.answer} | why.to_dict())
-    if options.words and options.json:
-        about = {"format_version": 1, "source": explanation.text, "text": explanation.answer}
+        return to_json(about | explanation.why(options.why, options.other).to_dict())
+    if options.words:
         return to_json(about | explanation.words.to_dict())
-    if options.occlusion and options.json:
-        about = {"format_version": 1, "source": explanation.text, "text": explanation.answer}
+    if options.occlusion:
         return to_json(about | _media(explanation).occlusion.to_dict())
-    if options.json:
-        return to_json(explanation.to_dict(place, options.layer or 0, head))
+    place = options.attention or explanation.main_place
+    return to_json(explanation.to_dict(place, options.layer or 0, options.head or 0))
+
+
+def _as_text(explanation: "Explanation", options: Options) -> str:
+    """Return the view as text."""
+    place = options.attention or explanation.main_place
+    if options.why is not None:
+        return explanation.why(options.why, options.other).render()
     if options.words:
         return explanation.words.render()
     if options.occlusion:
@@ -198,7 +195,7 @@ def _shown(explanation: "Explanation", options: Options) -> str:
     if options.alignment:
         return explanation.render_alignment(options.layer)
     if options.step:
-        return explanation.render_attention(place, options.layer or 0, head)
+        return explanation.render_attention(place, options.layer or 0, options.head or 0)
     if options.heads:
         return explanation.render_heads(place, options.layer, color=_has_color())
     if options.decode:
@@ -237,9 +234,8 @@ def _write_page(explanation: "Explanation", app: Any, options: Options) -> None:
     from ...apps.pages import write_page
 
     given, path = [str(options.folder), options.text], options.html
-    for name in ("context", "prefix"):
-        given += [f"--{name}", getattr(options, name)] if getattr(options, name) else []
-    given += [word for part in options.without for word in ("--without", part)]
+    optional = [("context", options.context), ("prefix", options.prefix), *(("without", it) for it in options.without)]
+    given += [word for name, value in optional if value for word in (f"--{name}", value)]
     write_page(app, explanation, path, f"clearhead explain {shlex.join(given)} --html {shlex.quote(path.name)}")
     say(f"wrote {path}")
 

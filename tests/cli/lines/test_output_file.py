@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from clearhead.cli.input_lines import Line
+from clearhead.cli.input_lines import Line, Place
 from clearhead.cli.lines.output_file import OutputFile
-from clearhead.cli.lines.printed import Place
 from clearhead.errors import DataError
 
 RUN = {"verb": "translate", "model": "6e34", "settings": "{}"}

@@ -3,12 +3,11 @@
 import sys
 from typing import TYPE_CHECKING
 
-from ...input_lines import STDIN, standard_input, text_of, whole_text
+from ...input_lines import STDIN, input_groups, reads_stdin, whole_text
 from ...input_warnings import warn
 from ...models import add_model_options, open_model
 from ...output import to_json
 from ...parser import Options, Parser, UsageError, Verb
-from ...text_to_text import expect_one_input
 
 if TYPE_CHECKING:
     from ....tasks.answer.windows import Passage
@@ -26,9 +25,7 @@ def _add_options(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    piped = options.questions in ([], [STDIN])
-    expect_one_input(options.questions, len(options.questions))
-    if piped and options.context == STDIN:
+    if reads_stdin(options.questions) and options.context == STDIN:
         raise UsageError(
             "standard input can't hold both the text and the questions", fix="give the questions as arguments"
         )
@@ -40,11 +37,9 @@ def _run(options: Options) -> None:
             name="--context",
         )
     context = whole_text(options.context)
-    place = "line" if piped else "question"
-    typed = [text_of(text, number) for number, text in enumerate(options.questions, 1)]
-    for group in standard_input("answer", "a question") if piped else [typed]:
-        for line, found in zip(group, app.results([line.text for line in group], context, **decode)):
-            warn(f"{place} {line.number:,}", line, found)
+    for group in input_groups(options.questions, "answer", "a question", noun="question"):
+        for (place, line), found in zip(group, app.results([line.text for _, line in group], context, **decode)):
+            warn(place, line, found)
             print(to_json(found.to_dict()) if options.json else _rows(found, *found.alternatives))
         sys.stdout.flush()
 

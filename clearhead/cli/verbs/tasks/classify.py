@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...input_lines import STDIN
+from ...input_lines import Place, input_groups, reads_stdin
 from ...input_warnings import warn_of_file_name, warnings_of, warnings_of_cut
 from ...lines.answering import LineAnswers, add_line_options, check_line_options
-from ...lines.printed import Place, Printed
+from ...lines.printed import Printed
 from ...media_inputs import MediaInputs
 from ...models import add_model_options, open_model
 from ...output import to_json
 from ...parser import Options, Parser, Verb
-from ...text_to_text import expect_one_input, file_groups, numbered_lines, numbered_texts
 
 
 def _add_options(parser: Parser) -> None:
@@ -27,14 +26,14 @@ def _add_options(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    expect_one_input(options.texts, len(options.texts))
+    piped = reads_stdin(options.texts)
     app, decode = open_model(options, "classify", one_answer=False)
     check_line_options(options, app)
-    piped = options.texts in ([], [STDIN])
     answering = LineAnswers(options, app, decode, as_json=options.json, key="text")
     if "text" not in app.task.modalities:
         inputs = _files(app, options, decode)
-        groups = file_groups(options.texts, "classify", f"the path of a {app.task.form.roles.source}")
+        what = f"the path of a {app.task.form.roles.source}"
+        groups = input_groups(options.texts, "classify", what, noun="")
         answering.run(groups, inputs, piped=piped, failure=inputs.error)
         return
     for number, text in enumerate(() if piped else options.texts, 1):
@@ -44,8 +43,7 @@ def _run(options: Options) -> None:
         results = app.results([line.text for _, line in places], **decode)
         return [_shown(place, result, options.json) for place, result in zip(places, results)]
 
-    lines = numbered_lines("classify", "a text") if piped else [numbered_texts(options.texts)]
-    answering.run(lines, answer, piped=piped)
+    answering.run(input_groups(options.texts, "classify", "a text"), answer, piped=piped)
 
 
 def _shown(place: Place, result: Any, as_json: bool) -> Printed:

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....config.messages import say
-from ...input_lines import STDIN
+from ...input_lines import Place, input_groups, reads_stdin
 from ...input_warnings import warn
-from ...lines.printed import Place
 from ...models import add_model_options, open_model
 from ...output import new_file, to_json
 from ...parser import Options, Parser, UsageError, Verb
-from ...text_to_text import expect_one_input, numbered_lines, numbered_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +44,7 @@ def _add_options(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    expect_one_input(options.texts, len(options.texts))
+    reads_stdin(options.texts)  # raises an error for - among others before the model is read
     if options.out and options.json:
         raise UsageError("--out can't be combined with --json", fix="use one of them")
     app, decode = open_model(options, one_answer=False)
@@ -67,9 +65,9 @@ def _embedded(
     app: "App", options: Options, settings: dict[str, Any]
 ) -> "Iterator[tuple[list[Place], NDArray[np.float32]]]":
     """Yield groups of texts with their embeddings (N, D)."""
-    piped, is_text = options.texts in ([], [STDIN]), "text" in app.task.modalities
+    is_text = "text" in app.task.modalities
     what = "a text" if is_text else f"the path of a file of {app.task.units.sources}"
-    for group in numbered_lines("embed", what) if piped else [numbered_texts(options.texts)]:
+    for group in input_groups(options.texts, "embed", what):
         vectors = app.embed([line.text for _, line in group], **settings)
         if is_text:
             _warn(app, group)

@@ -4,13 +4,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from ....errors import DataError
-from ...input_lines import STDIN
+from ...input_lines import Place, input_groups, reads_stdin
 from ...input_warnings import warn
-from ...lines.printed import Place
 from ...models import add_model_options, open_model
 from ...output import to_json
 from ...parser import Options, Parser, Verb
-from ...text_to_text import expect_one_input, numbered_lines, numbered_texts
 
 if TYPE_CHECKING:
     from ....apps.filler import Filler
@@ -27,11 +25,10 @@ def _add_options(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    expect_one_input(options.texts, len(options.texts))
+    reads_stdin(options.texts)  # raises an error for - among others before the model is read
     top = options.top
     app, decode = open_model(options, "fill", one_answer=False)
-    piped = options.texts in ([], [STDIN])
-    for group in numbered_lines("fill", "a text") if piped else [numbered_texts(options.texts)]:
+    for group in input_groups(options.texts, "fill", "a text"):
         for (place, line), result in zip(group, _filled(app, group, top or 1, decode)):
             warn(place, line, result)
             print(to_json(result.to_dict()) if options.json else _tokens(result) if top else result.filled)

@@ -1,25 +1,25 @@
-"""Code shared by `translate` and `summarize`: read texts, and print their answers."""
+"""`clearhead translate`, `summarize` and `transcribe`: answer texts or files, named or from standard input."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..config.messages import say
-from ..errors import DataError
-from .input_lines import STDIN, standard_input, text_of, whole_file
-from .input_warnings import warn, warn_of_bytes, warn_of_file_name, warnings_of, warnings_of_cut
-from .lines.answering import LineAnswers, add_line_options, check_line_options, input_size, stdin_of
-from .lines.printed import Place, Printed
-from .media_inputs import MediaInputs
-from .models import add_model_options, open_model, ready_engine
-from .output import print_pieces, to_json
-from .parser import Options, Parser, UsageError
+from ....config.messages import say
+from ....errors import DataError
+from ...input_lines import Place, input_groups, reads_stdin, text_of, whole_file
+from ...input_warnings import warn, warn_of_bytes, warn_of_file_name, warnings_of, warnings_of_cut
+from ...lines.answering import LineAnswers, add_line_options, check_line_options, input_size, stdin_of
+from ...lines.printed import Printed
+from ...media_inputs import MediaInputs
+from ...models import add_model_options, open_model, ready_engine
+from ...output import print_pieces, to_json
+from ...parser import Options, Parser, UsageError, Verb
 
 if TYPE_CHECKING:
-    from ..api import Translator
+    from ....api import Translator
 
 
-def add_text_options(parser: Parser, verb: str, answer: str) -> None:
+def _add_options(parser: Parser, verb: str, answer: str) -> None:
     """Add the options for the model, the texts and the output. `answer` is a noun such as "translation"."""
     add_model_options(parser)
     name, what = ("TEXT", "text") if verb != "transcribe" else ("FILE", "audio file")
@@ -31,7 +31,7 @@ def add_text_options(parser: Parser, verb: str, answer: str) -> None:
     add_line_options(parser)
 
 
-def answer_texts(options: Options, verb: str, what: str, files: Sequence[str] = ()) -> None:
+def _answer_texts(options: Options, verb: str, what: str, files: Sequence[str] = ()) -> None:
     """Print one answer per line, for each text or each of `files`. `what` is a noun phrase such as "a sentence"."""
     app, decode = _opened(options, verb, len(options.texts) + len(files))
     groups = _groups(options, verb, what, files)
@@ -50,12 +50,12 @@ def answer_texts(options: Options, verb: str, what: str, files: Sequence[str] = 
         ]
 
     answering = LineAnswers(options, app, decode, as_json=options.json)
-    answering.run(groups, answer, piped=_is_piped(options.texts, files))
+    answering.run(groups, answer, piped=reads_stdin(options.texts, len(options.texts) + len(files)))
 
 
 def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, dict[str, Any]]":
     """Check the options, and return the model and the search settings for it."""
-    expect_one_input(options.texts, n_inputs)
+    piped = reads_stdin(options.texts, n_inputs)
     if options.stream and options.json:
         raise UsageError("--stream can't be combined with --json", fix="use one of them")
     if options.stream and (options.out or options.workers):
@@ -65,41 +65,15 @@ def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, di
         raise UsageError(f"--n-best {decode['n_best']} needs --json, which prints all the answers")
     check_line_options(options, app)
     _check_suppressed(app, decode, texts_may_be_among_them=not options.texts)
-    ready_engine(app, decode, input_size(stdin_of(options.texts == [STDIN] or not n_inputs)))
+    ready_engine(app, decode, input_size(stdin_of(piped)))
     prefix = text_of(options.prefix)
     warn_of_bytes("the prefix", prefix)
     decode["prefix"] = prefix.text
     return app, decode
 
 
-def expect_one_input(texts: Sequence[str], count: int) -> None:
-    """Raise UsageError if standard input (-) is one of several inputs."""
-    if STDIN in texts and count > 1:
-        raise UsageError("- means standard input and can't be one of several texts", fix="use - alone")
-
-
-def numbered_texts(texts: Sequence[str]) -> list[Place]:
-    """Return texts from the command line with their locations."""
-    return [(f"text {number:,}", text_of(it, number)) for number, it in enumerate(texts, 1)]
-
-
-def numbered_lines(verb: str, what: str) -> Iterator[list[Place]]:
-    """Yield groups of lines from standard input with their locations."""
-    for group in standard_input(verb, what):
-        yield [(f"line {line.number:,}", line) for line in group]
-
-
-def file_groups(names: Sequence[str], verb: str, what: str) -> Iterator[list[Place]]:
-    """Yield groups of file names from the command line, or from the lines of standard input."""
-    if names not in ([], [STDIN]):
-        yield [(name, text_of(name, number)) for number, name in enumerate(names, 1)]
-        return
-    for group in standard_input(verb, what):
-        yield [(line.text, line) for line in group]
-
-
-def answer_files(options: Options, verb: str, what: str) -> None:
-    """Print one answer per line for each file, like `answer_texts`. A file that can't be read loses no others."""
+def _answer_files(options: Options, verb: str, what: str) -> None:
+    """Print one answer per line for each file, like `_answer_texts`. A file that can't be read loses no others."""
     app, decode = _opened(options, verb, len(options.texts))
 
     def answer(names: list[str]) -> Sequence[Any]:
@@ -113,12 +87,12 @@ def answer_files(options: Options, verb: str, what: str) -> None:
         return Printed(to_json(result.to_dict()) if options.json else result.text, warnings_of_cut(name, result))
 
     inputs = MediaInputs(app, answer, show, as_json=options.json)
-    groups = file_groups(options.texts, verb, what)
+    groups = input_groups(options.texts, verb, what, noun="")
     if options.stream:
         _stream_files(app, groups, inputs, decode)
         return
     answering = LineAnswers(options, app, decode, as_json=options.json)
-    answering.run(groups, inputs, piped=_is_piped(options.texts), failure=inputs.error)
+    answering.run(groups, inputs, piped=reads_stdin(options.texts), failure=inputs.error)
 
 
 def _stream_files(
@@ -136,17 +110,13 @@ def _stream_files(
         raise inputs.error(failed, count)
 
 
-def _is_piped(texts: Sequence[str], files: Sequence[str] = ()) -> bool:
-    """Return whether the input is the lines of standard input."""
-    return texts == [STDIN] or not (texts or files)
-
-
 def _groups(options: Options, verb: str, what: str, files: Sequence[str]) -> Iterable[list[Place]]:
-    if _is_piped(options.texts, files):
-        return numbered_lines(verb, what)
+    if reads_stdin(options.texts, len(options.texts) + len(files)):
+        return input_groups(options.texts, verb, what)
     for number, text in enumerate(options.texts, 1):
         warn_of_file_name(f"text {number:,}", text, "--file" if "file" in vars(options) else "<")
-    return [[*numbered_texts(options.texts), *map(whole_file, files)]]
+    texts = [place for group in input_groups(options.texts, verb, what) for place in group] if options.texts else []
+    return [[*texts, *map(whole_file, files)]]
 
 
 def _stream(app: "Translator", groups: Iterable[list[Place]], decode: dict[str, Any]) -> None:
@@ -167,3 +137,55 @@ def _check_suppressed(app: "Translator", decode: dict[str, Any], *, texts_may_be
                     error.what, fix="put the texts before --suppress, which takes all words after it", value=piece
                 ) from error
             raise
+
+
+def _add_summary_options(parser: Parser) -> None:
+    _add_options(parser, "summarize", "summary")
+    parser.add_argument(
+        "--file",
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        default=[],
+        help="summarize each file as one document; - means all of standard input",
+    )
+
+
+TRANSLATE = Verb(
+    name="translate",
+    summary="translate texts, or each line of standard input",
+    usage="DIR [TEXT ...] [options]",
+    examples=(
+        'clearhead translate models/en-fr "I am hungry."',
+        "cat text.en | clearhead translate models/en-fr --beam 4 > text.fr",
+        "clearhead translate models/en-fr --json < text.en",
+    ),
+    add_options=lambda parser: _add_options(parser, "translate", "translation"),
+    run=lambda options: _answer_texts(options, "translate", "a sentence"),
+    less_memory="lower --batch-tokens to use less",
+)
+SUMMARIZE = Verb(
+    name="summarize",
+    summary="summarize texts, whole files, or each line of standard input",
+    usage="DIR [TEXT ...] [--file FILE ...] [options]",
+    examples=(
+        "clearhead summarize models/minutes --file meeting.txt",
+        "clearhead summarize models/minutes --file notes/*.txt --json",
+        "cat documents.txt | clearhead summarize models/minutes --max-len 30",
+    ),
+    add_options=_add_summary_options,
+    run=lambda options: _answer_texts(options, "summarize", "a document", options.file),
+    less_memory="lower --batch-tokens to use less",
+)
+TRANSCRIBE = Verb(
+    name="transcribe",
+    summary="transcribe audio files, or the files listed on standard input",
+    usage="DIR [FILE ...] [options]",
+    examples=(
+        "clearhead transcribe models/calls a.wav b.wav",
+        "ls calls/*.flac | clearhead transcribe models/calls --json",
+    ),
+    add_options=lambda parser: _add_options(parser, "transcribe", "transcript"),
+    run=lambda options: _answer_files(options, "transcribe", "the path of an audio file"),
+    less_memory="lower --batch-tokens to use less",
+)
