@@ -18,8 +18,8 @@ WITHOUT = [
     "tasks",
 ]
 TORCH = {  # training and embeddings
-    *("tasks/loss.py", "tasks/denoise/task.py", "tasks/denoise/examples.py", "tasks/denoise/masking.py"),
-    *("tasks/embed/sources.py", "tasks/embed/task.py", "tasks/fill/task.py"),
+    *("tasks/loss.py", "tasks/denoise/task.py", "tasks/denoise/masking.py"),
+    *("tasks/embed/task.py", "tasks/fill/task.py"),
 }
 
 SCRIPT = """

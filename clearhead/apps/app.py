@@ -104,7 +104,7 @@ class App:
         Raises:
             ConfigError: the model has no encoder.
         """
-        from ..tasks.embed.sources import embed_sources
+        from ..tasks.embed.task import embed_sources
 
         given = {"model.pooling": pooling, "model.normalize": normalize, "decode.batch_tokens": batch_tokens}
         asked = {name: value for name, value in given.items() if value is not None}

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..config import DecodeConfig
-from ..tasks.embed.sources import reader_of
-from ..tasks.embed.task import TextEmbedding
+from ..tasks.embed.task import TextEmbedding, reader_of
 from .answers import Embedded, Reading
 from .app import App
 from .inputs import as_text

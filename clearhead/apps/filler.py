@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from ..config import DecodeConfig
-from ..tasks.fill.task import Filled, Filling
+from ..tasks.fill.fillings import Filled
+from ..tasks.fill.task import Filling
 from .answers import Reading
 from .app import App
 from .inputs import as_text, as_texts, check_whole

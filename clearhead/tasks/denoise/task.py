@@ -5,28 +5,27 @@ There is no CLI verb. `denoising` creates a class that learns from the texts of 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from ...config import Config, DecodeConfig
 from ...data.extra_texts import FormWithTexts, running_texts, with_plain_texts
 from ...decode.model_handle import ModelHandle, as_module
 from ...errors import ConfigError
+from ...model.transformer import evaluation
 from ...scoring.bootstrap import FloatArray
 from ...scoring.translation_scores import TokenCounts
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
 from ..base import EvaluationResult, Task, Units
 from ..examples import Examples, HeldOut
+from ..loss import log_probability_of, smoothed_cross_entropy
 from ..source_reader import TextReader, longest_text, on_device
 from ..teacher_forcing import TeacherForcing
-from .examples import DenoisingScores, MaskedTexts, PieceEncoder
-from .masking import MaskVocabulary, count_to_find, hide_spans
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
+from .masking import DenoisingScores, MaskedTexts, MaskVocabulary, PieceEncoder, count_to_find, hide_spans
 
 _SEED = 0  # seed of the masks in evaluations, which never change
 _SCORED = 4096  # tokens in a batch without gradients
@@ -137,23 +136,16 @@ class MaskedTokens(_Denoising):
     def hold_out(self, data: Any) -> HeldOut:
         return self.encoder.hold_out(data, MaskedTexts)
 
-    def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
+    def loss(self, model: nn.Module, examples: Examples, rows: IntArray, *, smoothing: float) -> Tensor:
         """Return the cross-entropy, summed over the tokens to predict, which are drawn again in each call."""
-        from ..loss import smoothed_cross_entropy
-
         masked, at, expected, _ = self._masked(examples, rows, None)
         return smoothed_cross_entropy(model(masked, at=at), expected, smoothing=smoothing, pad=self.special.pad)
 
-    def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOut, decode: DecodeConfig) -> EvaluationResult:
+    def evaluate(self, model: ModelHandle | nn.Module, held_out: HeldOut, decode: DecodeConfig) -> EvaluationResult:
         """Predict masked tokens, which are the same in each call.
 
         For each text, the mean of -log p in nats, and its share of the accuracy: the mean over texts is the accuracy.
         """
-        import torch
-
-        from ...model.transformer import evaluation
-        from ..loss import log_probability_of
-
         module, generator = as_module(model), torch.Generator().manual_seed(_SEED)
         found, right, nats = (np.zeros(len(held_out.examples)) for _ in range(3))
         with evaluation(module), torch.inference_mode():
@@ -170,15 +162,13 @@ class MaskedTokens(_Denoising):
         return self._judged(held_out, total, lambda: {"hidden_nats": nats / found, "hidden_accuracy": right * share})
 
     def _masked(
-        self, examples: Examples, rows: IntArray, generator: "torch.Generator | None"
-    ) -> "tuple[Tensor, Tensor, Tensor, IntArray]":
+        self, examples: Examples, rows: IntArray, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor, Tensor, IntArray]:
         """Return texts with masked tokens (B, S), the places of those to predict in the flattened batch (N,), the
         tokens there (N,), and their number in each text (B,).
 
         The CPU finds the places, because a GPU would make it wait for their number.
         """
-        import torch
-
         tokens = torch.from_numpy(examples.sources.padded(rows, self.special.pad))
         counts = torch.from_numpy(np.asarray(examples.targets.tokens[rows], np.int64))
         masked, found = self._vocabulary.hide_tokens(tokens, counts, self._span, generator)
@@ -223,7 +213,7 @@ class MaskedSpans(_Denoising):
     def hold_out(self, data: Any) -> HeldOut:
         return self.encoder.hold_out(data, Examples)
 
-    def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
+    def loss(self, model: nn.Module, examples: Examples, rows: IntArray, *, smoothing: float) -> Tensor:
         """Return the cross-entropy, summed over the whole texts."""
         return self._forcing.loss(model, examples, rows, smoothing=smoothing)
 

@@ -3,10 +3,12 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from ...config import TASKS, Config, DecodeConfig
 from ...data.batches import Batches
@@ -14,69 +16,18 @@ from ...data.forms import TextForm
 from ...data.running_text import Running
 from ...decode.model_handle import ModelHandle, as_module
 from ...errors import DataError
+from ...model.transformer import evaluation
 from ...readers.lines import shown
 from ...tokenization.offsets import unknown_texts
 from ...tokenization.ragged import Ragged
-from ...tokenization.tokenizer import NEVER, Tokenizer
+from ...tokenization.tokenizer import NEVER
 from ..base import Units, rotary_positions, search_settings_but
 from ..denoise.task import MaskedTokens
 from ..examples import HeldOut
+from .fillings import Candidate, Filled, fill, spelling
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
     from ...inspection.views.explanation import Explanation
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A token that could fill a mask. `text` is the token without the space before it."""
-
-    token: str
-    text: str
-    probability: float
-
-
-@dataclass(frozen=True)
-class Filled:
-    """A text whose masks are filled with the most probable tokens.
-
-    Attributes:
-        text: the text with its masks.
-        filled: the text with the masks replaced.
-        masks: for each mask, the most probable tokens, best first. Each mask is filled on its own.
-        unknown: words that aren't in the vocabulary.
-        long, cut: always 0, because a text that's too long is an error.
-    """
-
-    text: str
-    filled: str
-    masks: tuple[tuple[Candidate, ...], ...] = ()
-    unknown: tuple[str, ...] = ()
-    long: ClassVar[int] = 0
-    cut: ClassVar[int] = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"format_version": 1, **asdict(self)}
-
-
-def spelling(tokenizer: Tokenizer, token: int) -> str:
-    """Return what a token adds to a text, with the space before it if it has one."""
-    return tokenizer.token_bytes[token].decode("utf-8", "replace")
-
-
-def fill(tokenizer: Tokenizer, text: str, tokens: Sequence[int]) -> str:
-    """Replace the masks of a text with one token each. A token without a space joins the word before it."""
-    first, *rest = text.split(tokenizer.mask_name)
-    filled = first
-    for token, after in zip(tokens, rest):
-        added = spelling(tokenizer, token)
-        if added.startswith(" ") and (not filled or filled[-1].isspace()):
-            added = added[1:]
-        elif added and not added.startswith(" ") and tokenizer.kind != "character":
-            filled = filled.removesuffix(" ")
-        filled += added + after
-    return filled
 
 
 _PARAGRAPHS = re.compile(r"\n[^\S\n]*\n")
@@ -152,17 +103,13 @@ class Filling(MaskedTokens):
         return self.special.source(ids, begins=begins), [place + begins for place in masks]
 
     def fillings(
-        self, model: "ModelHandle | nn.Module", texts: Sequence[str], decode: DecodeConfig, top: int = 1
+        self, model: ModelHandle | nn.Module, texts: Sequence[str], decode: DecodeConfig, top: int = 1
     ) -> list[Filled]:
         """Fill the masks of each text, and return the `top` most probable tokens for each mask.
 
         Raises:
             DataError: see `read`.
         """
-        import torch
-
-        from ...model.transformer import evaluation
-
         module, read = as_module(model), [self.read(text) for text in texts]
         tokens, found = Ragged([ids for ids, _ in read]), [Filled("", "")] * len(texts)
         with evaluation(module), torch.inference_mode():
@@ -177,7 +124,7 @@ class Filling(MaskedTokens):
                     found[i] = self.filled(texts[i], *(it.tolist() for it in best))
         return found
 
-    def ranked(self, logits: "Tensor", decode: DecodeConfig, top: int) -> "tuple[Tensor, Tensor]":
+    def ranked(self, logits: Tensor, decode: DecodeConfig, top: int) -> tuple[Tensor, Tensor]:
         """Return the probabilities and ids of the most probable tokens. (N, V) -> (N, top), (N, top)
 
         Suppressed tokens are left out; the probabilities are those of the whole vocabulary.
@@ -218,8 +165,6 @@ class Filling(MaskedTokens):
         Raises:
             DataError: the text has no mask, or is too long.
         """
-        import torch
-
         from ...inspection.explaining import explain
         from ...inspection.record.forward_pass import Pass
         from ...inspection.record.uncompiled import uncompiled

@@ -13,7 +13,8 @@ from clearhead.config import Config
 from clearhead.data.running_text import Running
 from clearhead.errors import ConfigError, DataError
 from clearhead.readers.skipped import Report
-from clearhead.tasks.fill.task import Filling, fill
+from clearhead.tasks.fill.fillings import fill
+from clearhead.tasks.fill.task import Filling
 from clearhead.tasks.registry import task_of
 
 from ...conftest import make_encoder_folder

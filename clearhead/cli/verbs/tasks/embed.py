@@ -77,7 +77,7 @@ def _embedded(
 def _warn(app: "App", group: list[Place]) -> None:
     """Warn about unknown words and texts that are too long."""
     from ....apps.answers import Reading
-    from ....tasks.embed.sources import reader_of
+    from ....tasks.embed.task import reader_of
 
     _, cut = reader_of(app.task).encode([line.text for _, line in group])
     for (place, line), n_cut in zip(group, cut):

@@ -12,7 +12,7 @@ from ...parser import Options, Parser, Verb
 
 if TYPE_CHECKING:
     from ....apps.filler import Filler
-    from ....tasks.fill.task import Filled
+    from ....tasks.fill.fillings import Filled
 
 
 def _add_options(parser: Parser) -> None:
