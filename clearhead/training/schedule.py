@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 
@@ -19,6 +19,9 @@ class Schedule:
     cosine     falls to `end` at the last step, along half a cosine
     linear     falls to `end` at the last step
     constant   stays at `peak`
+
+    A schedule for `steps` steps can be stretched or compressed, more than once, to end at `last_step` instead: after the
+    step `since` it continues from where it stood, which is the step `stood` of the planned schedule.
     """
 
     kind: Literal["paper", "cosine", "linear", "constant"]
@@ -26,53 +29,41 @@ class Schedule:
     warmup: int
     steps: int
     end: float = 0.0
-
-    def __call__(self, step: float) -> float:
-        """Return the learning rate of update number `step`, from 1 to `steps`."""
-        if step < self.warmup:
-            return self.peak * step / self.warmup
-        if self.kind == "paper":
-            return self.peak * math.sqrt(max(self.warmup, 1) / step)
-        if self.kind == "constant":
-            return self.peak
-        left = max(self.steps - step, 0) / max(self.steps - self.warmup, 1)
-        above = left if self.kind == "linear" else (1 - math.cos(math.pi * left)) / 2
-        return self.end + (self.peak - self.end) * above
-
-
-@dataclass(frozen=True)
-class StretchedSchedule:
-    """A schedule stretched or compressed to end at `last_step` instead of the planned step.
-
-    Attributes:
-        schedule: the original schedule.
-        last_step: the step at which training ends.
-        since: the step after which the schedule was last changed.
-        stood: the step of the original schedule that corresponds to `since`.
-    """
-
-    schedule: Schedule
-    last_step: int
+    last_step: int = 0  # 0: as planned
     since: int = 0
     stood: float = 0.0
 
+    @property
+    def last(self) -> int:
+        """The step at which training ends."""
+        return self.last_step or self.steps
+
     def __call__(self, step: int) -> float:
         """Return the learning rate of update number `step`."""
-        return self.schedule(self.position(step))
+        planned = self.position(step)
+        if planned < self.warmup:
+            return self.peak * planned / self.warmup
+        if self.kind == "paper":
+            return self.peak * math.sqrt(max(self.warmup, 1) / planned)
+        if self.kind == "constant":
+            return self.peak
+        left = max(self.steps - planned, 0) / max(self.steps - self.warmup, 1)
+        above = left if self.kind == "linear" else (1 - math.cos(math.pi * left)) / 2
+        return self.end + (self.peak - self.end) * above
 
     def position(self, step: int) -> float:
-        """Return the step of the original schedule that `step` corresponds to."""
-        rest, planned = max(self.last_step - self.since, 1), self.schedule.steps
-        return self.stood + (step - self.since) * (planned - self.stood) / rest
+        """Return the step of the planned schedule that `step` corresponds to."""
+        rest = max(self.last - self.since, 1)
+        return self.stood + (step - self.since) * (self.steps - self.stood) / rest
 
     def ending_at(self, last_step: int, *, after: int) -> Self:
         """Return a schedule that ends at `last_step` instead. Rates up to step `after` don't change."""
-        return type(self)(self.schedule, last_step, after, self.position(after))
+        return replace(self, last_step=last_step, since=after, stood=self.position(after))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state to store in a checkpoint."""
-        return {"last_step": self.last_step, "since": self.since, "stood": self.stood}
+        return {"last_step": self.last, "since": self.since, "stood": self.stood}
 
     def restored(self, values: Mapping[str, Any]) -> Self:
-        """Return the schedule with the state from a checkpoint. A `last_step` of 0 means the planned one."""
-        return type(self)(self.schedule, values["last_step"] or self.schedule.steps, values["since"], values["stood"])
+        """Return the schedule with the state from a checkpoint."""
+        return replace(self, last_step=values["last_step"], since=values["since"], stood=values["stood"])

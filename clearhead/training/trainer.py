@@ -22,7 +22,7 @@ from .distributed.processes import Loss, gathered
 from .memory import release_freed_memory
 from .optimizers import load_optimizer, optimizer_tensors
 from .run_data import changed_data
-from .schedule import Schedule, StretchedSchedule
+from .schedule import Schedule
 from .selection import Selection
 from .state import Run, State
 from .update import Update
@@ -67,9 +67,7 @@ class Trainer:
         """A `deadline` ends the run on time, not at `config.steps`."""
         self.run, self.model, self.objective, self.config = run, model, objective, config
         self.deadline = deadline
-        steps = config.steps
-        schedule = Schedule(config.schedule, config.lr, config.warmup, steps, config.lr_end)
-        self.schedule = StretchedSchedule(schedule, steps)
+        self.schedule = Schedule(config.schedule, config.lr, config.warmup, config.steps, config.lr_end)
         self.update = Update(model, objective.loss, config, run.processes)
         self.average = MovingAverage(self.update.model, config.ema) if config.ema else None
         self.selection = Selection(run, model, config, objective.evaluate)
@@ -81,7 +79,7 @@ class Trainer:
     @property
     def last_step(self) -> int:
         """The last step of training."""
-        return self.schedule.last_step
+        return self.schedule.last
 
     def train(self) -> State:
         """Train to the last step, and leave the weights of that step, or a mean, in the model.

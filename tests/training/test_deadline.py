@@ -4,18 +4,18 @@ import pytest
 
 from clearhead.config import Config
 from clearhead.training.deadline import Deadline, Scoring, shortfall
-from clearhead.training.schedule import Schedule, StretchedSchedule
+from clearhead.training.schedule import Schedule
 
 
-def paced(seconds_a_step: float) -> StretchedSchedule:
+def paced(seconds_a_step: float) -> Schedule:
     """The schedule of a run of 1,000 steps in 100 seconds, after ten steps that took so long."""
     now = 0.0
     deadline = Deadline("100s", 100.0, Scoring(0), clock=lambda: now)
     for _ in range(10):
         now += seconds_a_step
         deadline.stepped(seconds_a_step)
-    schedule = StretchedSchedule(Schedule("linear", 1.0, 100, 1000), 1000)
-    return schedule.ending_at(deadline.last_step(10, schedule.last_step, eval_every=100), after=10)
+    schedule = Schedule("linear", 1.0, 100, 1000)
+    return schedule.ending_at(deadline.last_step(10, schedule.last, eval_every=100), after=10)
 
 
 @pytest.mark.parametrize(("seconds", "last"), [(0.05, 1860), (0.093, 1000), (0.5, 186)])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.training.schedule import Schedule, StretchedSchedule, paper_peak
+from clearhead.training.schedule import Schedule, paper_peak
 
 KINDS = ("paper", "cosine", "linear", "constant")
 
@@ -85,14 +85,14 @@ def test_the_paper_s_peak_is_that_of_its_base_model() -> None:
 
 def test_a_schedule_that_ends_as_planned_is_the_schedule_itself() -> None:
     schedule = Schedule("cosine", 0.7, 100, 1003)
-    stretched = StretchedSchedule(schedule, 1003)
+    stretched = schedule.ending_at(1003, after=0)
     assert [stretched(step) for step in range(1, 1004)] == [schedule(step) for step in range(1, 1004)]
 
 
 @pytest.mark.parametrize("last", [500, 2000])
 def test_a_stretched_schedule_continues_from_where_it_stood_and_ends_at_zero(last: int) -> None:
     schedule = Schedule("linear", 1.0, 100, 1000)
-    stretched = StretchedSchedule(schedule, 1000).ending_at(last, after=400)
+    stretched = schedule.ending_at(last, after=400)
     rates = [stretched(step) for step in range(400, last + 1)]
     assert rates[0] == schedule(400) and rates[-1] == 0.0
     assert all(a > b for a, b in itertools.pairwise(rates))
@@ -101,7 +101,7 @@ def test_a_stretched_schedule_continues_from_where_it_stood_and_ends_at_zero(las
 
 
 def test_a_stretched_schedule_is_the_same_when_it_is_read_from_a_checkpoint() -> None:
-    schedule = StretchedSchedule(Schedule("linear", 1.0, 100, 1000), 1000)
+    schedule = Schedule("linear", 1.0, 100, 1000)
     stretched = schedule.ending_at(700, after=300)
     assert schedule.restored(stretched.to_dict()) == stretched
     assert schedule.restored({"last_step": 0, "since": 0, "stood": 0.0}) == schedule
