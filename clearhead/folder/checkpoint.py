@@ -11,7 +11,6 @@ import shutil
 import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,8 +19,17 @@ from torch import Tensor
 from ..config import messages
 from ..errors import ModelError, TrainingError
 from .atomic import remove_folder, remove_partials, write_file, writing
-from .contents import CHECKPOINTS as CHECKPOINTS
-from .contents import check_not_foreign, checkpoint_folder, checkpoint_steps, describe_run, visible
+from .contents import (
+    CHECKPOINTS,
+    Checkpoint,
+    check_not_foreign,
+    checkpoint_folder,
+    checkpoint_steps,
+    describe_run,
+    read_checkpoint,
+    visible,
+    write_checkpoint,
+)
 from .lock import FolderLock
 from .manifest import (
     MANIFEST,
@@ -34,9 +42,8 @@ from .manifest import (
     read_verified,
     replace_files,
     settled,
-    write_folder_with_manifest,
 )
-from .model_folder import CARD, CONFIG, TOKENIZER, WEIGHTS, WORDS, model_files, weights_from_bytes, weights_to_bytes
+from .model_folder import CARD, CONFIG, TOKENIZER, WEIGHTS, WORDS, model_files
 
 PICTURES = (
     "loss.png",
@@ -47,17 +54,8 @@ PICTURES = (
 METRICS = "metrics.jsonl"
 FILM = "film.jsonl"
 _INITIAL = (CONFIG, TOKENIZER, WORDS, CARD)  # files that a run writes before its first step
-_STATE, _SUFFIX, _TOKENS = "state.json", ".safetensors", ".tokens"
+_TOKENS = ".tokens"
 _KEPT = ".kept.json"  # {SHA-256 of model.safetensors: metadata of these weights}
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """The state of training after `step` updates: named groups of tensors on the CPU, and plain values."""
-
-    step: int
-    tensors: dict[str, dict[str, Tensor]]
-    state: dict[str, Any]
 
 
 class RunFolder:
@@ -208,23 +206,10 @@ class RunFolder:
         return next(iter(self._about.values()), {})
 
     def save_checkpoint(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> Path:
-        """Write checkpoints/step-<step> atomically.
-
-        Args:
-            step: the number of updates so far.
-            tensors: groups of tensors, keyed by file name: {"model": ..., "optimizer": ...}.
-            state: JSON-serialisable values.
-        """
-        folder = checkpoint_folder(self.path, step)
-
-        def files() -> Iterator[tuple[str, bytes]]:
-            for group, named in tensors.items():
-                yield group + _SUFFIX, weights_to_bytes(named)
-            yield _STATE, (json.dumps({"step": step, "state": state}, indent=1) + "\n").encode()
-
+        """Write a checkpoint after `step` updates atomically, and return its folder. See `write_checkpoint`."""
         self._sound.discard(step)
-        with writing(folder.parent):
-            write_folder_with_manifest(folder, files())
+        with writing(self.path / CHECKPOINTS):
+            folder = write_checkpoint(self.path, step, tensors, state)
         if self.finished_step is not None:
             with writing(self.path):
                 mark_finished(self.path, None)
@@ -333,20 +318,3 @@ class FollowedFolder(RunFolder):
 
     def prune(self, keep: int, wanted: Callable[[int], bool] = lambda step: True) -> None:
         """Do nothing."""
-
-
-def read_checkpoint(folder: Path) -> Checkpoint:
-    """Read a checkpoint. Raise ModelError unless every file matches its digest in the manifest."""
-    files = read_verified(folder)
-    if _STATE not in files:
-        raise ModelError(
-            f"{folder} isn't a checkpoint: {MANIFEST} doesn't name {_STATE}", expected="a checkpoint", name=_STATE
-        )
-    values = parse_json_object(folder / _STATE, files.pop(_STATE))
-    step, state = values.get("step"), values.get("state")
-    if type(step) is not int or not isinstance(state, dict):
-        raise ModelError(
-            f"{folder / _STATE} is damaged", expected='"step", an integer, and "state", an object', name=_STATE
-        )
-    tensors = {name.removesuffix(_SUFFIX): weights_from_bytes(folder / name, data) for name, data in files.items()}
-    return Checkpoint(step, tensors, state)

@@ -1,19 +1,33 @@
-"""Inspect the contents of a folder: a run, other files, or nothing."""
+"""The contents of a folder: a run and its checkpoints, other files, or nothing."""
 
 import json
 import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ModelError, TrainingError
-from .manifest import MANIFEST, Manifest, read_bytes
-from .model_folder import CONFIG
+from .manifest import MANIFEST, Manifest, parse_json_object, read_bytes, read_verified, write_folder_with_manifest
+from .model_folder import CONFIG, weights_from_bytes, weights_to_bytes
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CHECKPOINTS = "checkpoints"
+_STATE, _SUFFIX = "state.json", ".safetensors"
 
 
-def visible(path: Path) -> list[str]:
-    """Return the names of a folder's entries, sorted. Hidden files, such as .gitkeep, don't count."""
-    return sorted(entry.name for entry in path.iterdir() if not entry.name.startswith(".")) if path.exists() else []
+# --- checkpoints ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of training after `step` updates: named groups of tensors on the CPU, and plain values."""
+
+    step: int
+    tensors: "dict[str, dict[str, Tensor]]"
+    state: dict[str, Any]
 
 
 def checkpoint_steps(run: Path) -> list[int]:
@@ -25,6 +39,52 @@ def checkpoint_steps(run: Path) -> list[int]:
 def checkpoint_folder(run: Path, step: int) -> Path:
     """Return the folder of a checkpoint in a run's folder."""
     return run / CHECKPOINTS / f"step-{step:08d}"
+
+
+def write_checkpoint(
+    run: Path, step: int, tensors: "Mapping[str, Mapping[str, Tensor]]", state: Mapping[str, Any]
+) -> Path:
+    """Write checkpoints/step-<step> in a run's folder atomically, and return its path.
+
+    Args:
+        run: the run's folder.
+        step: the number of updates so far.
+        tensors: groups of tensors, keyed by file name: {"model": ..., "optimizer": ...}.
+        state: JSON-serialisable values.
+    """
+
+    def files() -> Iterator[tuple[str, bytes]]:
+        for group, named in tensors.items():
+            yield group + _SUFFIX, weights_to_bytes(named)
+        yield _STATE, (json.dumps({"step": step, "state": state}, indent=1) + "\n").encode()
+
+    write_folder_with_manifest(checkpoint_folder(run, step), files())
+    return checkpoint_folder(run, step)
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """Read a checkpoint. Raise ModelError unless every file matches its digest in the manifest."""
+    files = read_verified(folder)
+    if _STATE not in files:
+        raise ModelError(
+            f"{folder} isn't a checkpoint: {MANIFEST} doesn't name {_STATE}", expected="a checkpoint", name=_STATE
+        )
+    values = parse_json_object(folder / _STATE, files.pop(_STATE))
+    step, state = values.get("step"), values.get("state")
+    if type(step) is not int or not isinstance(state, dict):
+        raise ModelError(
+            f"{folder / _STATE} is damaged", expected='"step", an integer, and "state", an object', name=_STATE
+        )
+    tensors = {name.removesuffix(_SUFFIX): weights_from_bytes(folder / name, data) for name, data in files.items()}
+    return Checkpoint(step, tensors, state)
+
+
+# --- folders ---------------------------------------------------------------------------------------------------------
+
+
+def visible(path: Path) -> list[str]:
+    """Return the names of a folder's entries, sorted. Hidden files, such as .gitkeep, don't count."""
+    return sorted(entry.name for entry in path.iterdir() if not entry.name.startswith(".")) if path.exists() else []
 
 
 def has_begun(path: Path) -> bool:

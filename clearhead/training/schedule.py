@@ -20,8 +20,8 @@ class Schedule:
     linear     falls to `end` at the last step
     constant   stays at `peak`
 
-    A schedule for `steps` steps can be stretched or compressed, more than once, to end at `last_step` instead: after the
-    step `since` it continues from where it stood, which is the step `stood` of the planned schedule.
+    A schedule for `steps` steps can be stretched or compressed to end at `last_step` instead: after step `since` it
+    continues from where it stood, at step `stood` of the planned schedule.
     """
 
     kind: Literal["paper", "cosine", "linear", "constant"]

@@ -14,7 +14,7 @@ from torch import nn
 from ..config import TrainRecipe
 from ..data.batches import Plan
 from ..errors import ModelError, TrainingError, is_out_of_memory
-from ..folder.checkpoint import Checkpoint
+from ..folder.contents import Checkpoint
 from ..tokenization.ragged import IntArray
 from .averaging import MovingAverage
 from .deadline import Deadline

@@ -12,7 +12,8 @@ import torch
 
 from clearhead.config import Config
 from clearhead.errors import ModelError, TrainingError
-from clearhead.folder.checkpoint import Checkpoint, RunFolder, read_checkpoint
+from clearhead.folder.checkpoint import RunFolder
+from clearhead.folder.contents import Checkpoint, read_checkpoint
 from clearhead.folder.manifest import replace_files, write_folder_with_manifest
 from clearhead.folder.model_folder import load_model_folder, model_files
 

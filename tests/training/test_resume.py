@@ -21,8 +21,8 @@ import torch
 from clearhead.api import train
 from clearhead.config import Config, preset
 from clearhead.errors import ConfigError, DataError, ModelError, TrainingError
-from clearhead.folder.checkpoint import RunFolder, read_checkpoint
-from clearhead.folder.contents import has_begun
+from clearhead.folder.checkpoint import RunFolder
+from clearhead.folder.contents import has_begun, read_checkpoint
 from clearhead.folder.manifest import replace_files
 from clearhead.tasks.translate.task import Translation
 from clearhead.training.choices import hyperparameters

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ...config import DROPOUT, Config, Recipe
 from ...folder.atomic import remove_folder, writing
-from ...folder.checkpoint import CHECKPOINTS, RunFolder
-from ...folder.contents import has_begun
+from ...folder.checkpoint import RunFolder
+from ...folder.contents import CHECKPOINTS, has_begun
 from ...folder.manifest import MANIFEST, Manifest
 from ...folder.model_folder import CONFIG, load_model_folder, read_config
 from ...tasks.base import EvaluationResult
