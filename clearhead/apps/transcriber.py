@@ -16,14 +16,14 @@ from .answers import Result
 from .translator import Translator
 
 if TYPE_CHECKING:
-    from ..inspection.media.timings import Timing
+    from ..inspection.media.timings import TokenTiming
 
 
 @dataclass(frozen=True)
 class Transcript(Result):
     """A transcript with the start and end of each of its tokens, in seconds."""
 
-    timings: tuple["Timing", ...] = ()
+    timings: tuple["TokenTiming", ...] = ()
 
 
 class Transcriber(Translator):

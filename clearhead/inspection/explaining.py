@@ -43,15 +43,10 @@ def explain(
         tokenizers: the model's tokenizers.
         config: the settings of the model and of the search.
         source: a text, an image or a recording.
-        answer: the answer as text.
-        values: numbers about the answer, such as its score.
         trace: the record of the pass (default: record it now).
-        choice: what the model chose, and from what.
-        search: the search tree, if there was a search.
-        prefix: the token ids that the answer had to start with.
-        forced: the indices of the answer's tokens that nothing else was allowed for.
         unknown: the original text of each unknown token that the model read (default: those of the source).
-        span: the first and the last position of an answer that was found in the text.
+
+    The others are attributes of `Explanation`.
     """
     trace, is_text = trace or forward.recorded(), forward.reads_tokens
     aligned = is_text and len(forward.names) > 1

@@ -1,5 +1,6 @@
 """Explanation of an answer about an image or a recording. All of it is computed from the record of one forward pass."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,13 +13,13 @@ from torch import Tensor
 from ...errors import ConfigError
 from ...model.transformer import EncoderModel
 from ..record.labels import LabelledArray
+from ..record.trace import Trace
 from ..views.explanation import Explanation
 from ..views.head_grid import heads_of
 from .media_input import AudioInput, ImageInput, MediaInput, media_input
 from .media_text import InputMap, render_maps, render_occlusion, render_timings
 from .occlusion import Occlusion, occluded_falls
-from .rollout import rollout
-from .timings import Timing, timings
+from .timings import TokenTiming, timings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +101,7 @@ class MediaExplanation(Explanation):
         )
         return Occlusion(groups, self.rows(place), falls, attention, through)
 
-    def timings(self, layer: int | None = None) -> tuple[Timing, ...]:
+    def timings(self, layer: int | None = None) -> tuple[TokenTiming, ...]:
         """Return when each token of a transcript was said, by the cross-attention of a layer.
 
         Args:
@@ -127,11 +128,8 @@ class MediaExplanation(Explanation):
         return f"{super().render()}\n\n{render_maps(self.input, self.rows(place), maps)}"
 
     @property
-    def _noun(self) -> str:
-        return self.input.noun
-
-    def _read(self, stack: str) -> tuple[str, ...]:
-        return tuple(self.input.describe().split()) if stack == "encoder" else super()._read(stack)
+    def _described(self) -> tuple[str, Iterable[str]]:
+        return self.input.noun, self.input.describe().split()
 
     def render_heads(self, place: str, layer: int | None, *, color: bool = False) -> str:
         """Render where each head of a layer, or of all layers, looks in the image or recording."""
@@ -180,3 +178,27 @@ class MediaExplanation(Explanation):
         elif main == "decoder.cross" and not self.without_weights:
             found["timings"] = [vars(it) for it in self.timings()]
         return found
+
+
+def rollout(trace: Trace, row: int = 0) -> Tensor:
+    """Return how much of each input position reaches each position of the encoder's output, (S, S).
+
+    This is attention rollout (Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers").
+    A layer passes on half of its input through the residual connection, and half through attention, averaged over
+    heads: A = (mean of W + I) / 2. The rollout is the product A_L ... A_2 A_1. Its rows sum to 1.
+
+    Raises:
+        ModelError: a custom attention module doesn't report its weights.
+    """
+    layers = {
+        int(name.split(".")[1]): calls[-1]
+        for name, calls in trace.calls.items()
+        if name.startswith("encoder.") and name.endswith(".self")
+    }
+    found: Tensor | None = None
+    for number in sorted(layers):
+        weights = layers[number].weights.values[row].double().mean(0)
+        mixed = (weights + torch.eye(len(weights), dtype=weights.dtype, device=weights.device)) / 2
+        found = mixed if found is None else mixed @ found
+    assert found is not None
+    return found

@@ -12,8 +12,8 @@ from ...pictures.canvas import INK, WARM, drawing, readable
 from ..views.head_grid import heads_of
 from .media_explanation import MediaExplanation
 from .media_input import AudioInput, ImageInput
-from .media_text import InputMap, spread
-from .timings import Timing
+from .media_text import InputMap
+from .timings import TokenTiming
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,8 +56,7 @@ def draw_occlusion(found: MediaExplanation, path: Path) -> None:
     it, title = found.occlusion, f'Occlusion for "{readable(found.answer, 40)}"'
     correlations = [f"{name}: rank correlation {value:+.2f}" for name, value in it.correlations.items()]
     names = ["drop in log p if hidden", *correlations]
-    values = [spread(it, some) for some in (it.falls.clip(0), it.attention, it.rollout)]
-    maps = [InputMap(*pair) for pair in zip(names, values, strict=True)]
+    maps = [InputMap(*pair) for pair in zip(names, it.maps, strict=True)]
     if isinstance(found.input, ImageInput):
         _draw_image(found.input, maps, title, path, across=1 + len(maps))
     else:
@@ -108,7 +107,7 @@ def _draw_audio(
     maps: Sequence[InputMap],
     title: str,
     path: Path,
-    timings: Sequence[Timing],
+    timings: Sequence[TokenTiming],
 ) -> None:
     """Draw the spectrogram, with the tokens above it where they were said, and below it the maps, on one time axis."""
     heights = [1.5, *(max(0.22, 0.17 * len(rows)) for _ in maps)]
@@ -131,7 +130,7 @@ def _draw_audio(
         figure.suptitle(title, fontweight="bold", fontsize=11, parse_math=False)
 
 
-def _show_spectrogram(panel: "Axes", read: AudioInput, timings: Sequence[Timing]) -> None:
+def _show_spectrogram(panel: "Axes", read: AudioInput, timings: Sequence[TokenTiming]) -> None:
     frame = read.seconds / len(read.spectrogram)
     edges = (-frame / 2, read.seconds - frame / 2, -0.5, read.spectrogram.shape[1] - 0.5)
     panel.imshow(read.spectrogram.T, cmap="Greys", origin="lower", aspect="auto", extent=edges)

@@ -12,7 +12,7 @@ from ..views.head_grid import shaded
 from ..views.text_columns import WIDTH, cut, left
 from .media_input import AudioInput, ImageInput, MediaInput
 from .occlusion import Occlusion
-from .timings import Timing
+from .timings import TokenTiming
 
 _LABEL = 14  # columns of a token, at most
 _MOST = 64  # columns of a recording
@@ -107,7 +107,7 @@ def _clock(seconds: float, n_columns: int) -> str:
     return line
 
 
-def render_timings(timings: Sequence[Timing], layer: int) -> str:
+def render_timings(timings: Sequence[TokenTiming], layer: int) -> str:
     """Render a line for each token: when it was said, by attention."""
     label = min(_LABEL, max((cell_len(it.token) for it in timings), default=0))
     lines = [f"{left(it.token, label)}  {it.start:7.2f}s to {it.end:.2f}s" for it in timings]
@@ -116,22 +116,10 @@ def render_timings(timings: Sequence[Timing], layer: int) -> str:
 
 def render_occlusion(read: MediaInput, found: Occlusion, names: Sequence[str], *, color: bool = False) -> str:
     """Render the drops in score next to attention and rollout, the parts that matter most, and correlations."""
-    maps = [
-        InputMap("drop in score", spread(found, found.falls.clip(0))),
-        InputMap("attention", spread(found, found.attention)),
-        InputMap("rollout", spread(found, found.rollout)),
-    ]
+    maps = [InputMap(*it) for it in zip(("drop in score", "attention", "rollout"), found.maps)]
     lines = [render_maps(read, found.rows, maps, color=color), "", *_most(found, names), ""]
     numbers = ", ".join(f"{name} {value:+.2f}" for name, value in found.correlations.items())
     return "\n".join([*lines, f"rank correlation with the fall: {numbers}"])
-
-
-def spread(found: Occlusion, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the value of each part at all of its positions. (R, G) -> (R, S)"""
-    wide = np.zeros((len(values), found.groups[-1][-1] + 1))
-    for number, group in enumerate(found.groups):
-        wide[:, list(group)] = values[:, [number]]
-    return wide
 
 
 def _most(found: Occlusion, names: Sequence[str]) -> list[str]:

@@ -41,6 +41,17 @@ class Occlusion:
     rollout: NDArray[np.float64]
 
     @property
+    def maps(self) -> tuple[NDArray[np.float64], ...]:
+        """Falls (0 at least), attention and rollout, with the value of each part at all of its positions, (R, S)."""
+        last, sizes = self.groups[-1][-1] + 1, [len(it) for it in self.groups]
+        found = []
+        for values in (self.falls.clip(0), self.attention, self.rollout):
+            wide = np.zeros((len(values), last))
+            wide[:, np.concatenate(self.groups)] = values.repeat(sizes, 1)
+            found.append(wide)
+        return tuple(found)
+
+    @property
     def correlations(self) -> dict[str, float]:
         """The rank correlation of the falls with attention and with rollout, over all rows and parts."""
         return {name: rank_correlation(self.falls, getattr(self, name)) for name in ("attention", "rollout")}

@@ -10,7 +10,7 @@ _SMOOTHING = np.array([1, 2, 3, 2, 1]) / 9  # over five positions of 40 ms: atte
 
 
 @dataclass(frozen=True)
-class Timing:
+class TokenTiming:
     """A token, and the stretch of the recording that it attends to, in seconds."""
 
     token: str
@@ -35,7 +35,9 @@ def centres(weights: NDArray[np.float64]) -> NDArray[np.int64]:
     return found
 
 
-def timings(weights: NDArray[np.float64], tokens: Sequence[str], seconds: float, length: float) -> tuple[Timing, ...]:
+def timings(
+    weights: NDArray[np.float64], tokens: Sequence[str], seconds: float, length: float
+) -> tuple[TokenTiming, ...]:
     """Return the stretch around each token's centre where its share is at least half of that at the centre.
 
     The share of a token is its part of all tokens' attention to a position, smoothed over time: some positions, such
@@ -60,7 +62,7 @@ def timings(weights: NDArray[np.float64], tokens: Sequence[str], seconds: float,
         while end < high and row[end + 1] >= row[peak] / 2:
             end += 1
         edges = (max(0.0, (start - 0.5) * seconds), min(length, (end + 0.5) * seconds))
-        found.append(Timing(token, round(edges[0], 3), round(edges[1], 3)))
+        found.append(TokenTiming(token, round(edges[0], 3), round(edges[1], 3)))
     return tuple(found)
 
 

@@ -10,7 +10,6 @@ import torch
 from ...decode.sampling import Sampling
 from ...model.transformer import evaluation
 from ..record.forward_pass import Pass
-from ..record.parts import stacks
 from ..record.switches import run_without_each, switches, without
 from ..views.attribution import output_terms
 from ..views.contrast import Labels, Words
@@ -67,9 +66,8 @@ def reasons(explanation: Explanation, candidates: Sequence[Sequence[int]]) -> di
         ModelError: a custom norm can't be split.
     """
     readout, ids = explanation.chosen.readout(explanation.forward, explanation.trace), torch.tensor(candidates)
-    *_, last = stacks(explanation.model).values()
     rows, reading = readout.rows(ids), readout.reading.double().cpu()  # (R, K, D), (R, T)
-    terms = output_terms(last, explanation.trace)
+    terms = output_terms(readout.stack, explanation.trace)
     parts = {name: (rows @ (reading @ term)[..., None])[..., 0] for name, term in terms}
     if readout.linear.bias is not None:
         parts["projection.bias"] = readout.biases(ids)

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from torch import Tensor, nn
@@ -30,7 +29,7 @@ def part_facts(model: nn.Module, trace: Trace) -> list[dict[str, Any]]:
     for row in part_rows(model, trace):
         part = _module(model, row.name, modules)
         about = {"class": type(part).__name__, "code": "" if part is None else _source(part)}
-        found.append(asdict(row) | {"shape": list(row.shape)} | about)
+        found.append(row.to_dict() | about)
     return found
 
 

@@ -1,4 +1,7 @@
-"""Contrast between two words or labels ("why this, not that"), as a projection of the model's last state."""
+"""What a model chose, and why this and not that: a logit, or the difference of two, as a projection of its last state.
+
+Words, labels and masks each know how to name what was chosen, and how the model reads it from its last stack.
+"""
 
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
@@ -24,34 +27,17 @@ _SPACE = "▁"  # marks a space before a token
 
 
 @dataclass(frozen=True)
-class Contrast:
-    """A logit, or the difference of two: <mean of the stack's output weighted by `reading`, `direction`> + `bias`."""
-
-    said: str
-    other: str | None
-    reading: Tensor  # (T,)
-    direction: Tensor  # (D,)
-    bias: float
-    difference: float  # of the model's own logits
-
-    def attribute(self, stack: Encoder | Decoder, trace: Trace) -> Attribution:
-        """Return the contribution of each part of a recorded pass to the logit or difference."""
-        found = attribute(stack, trace, self.reading, self.direction)
-        if self.bias:
-            found.append(Contribution("projection.bias", self.bias))
-        return Attribution(self.said, self.other, self.difference, tuple(found), trace.note)
-
-
-@dataclass(frozen=True)
 class Readout:
     """The last projection of a model, which reads its output at the places where it chooses.
 
     Attributes:
+        stack: the last stack of the model.
         linear: the projection.
         reading: the weight of each position at each place, (R, T).
         logits: the model's own logits, (R, V).
     """
 
+    stack: Encoder | Decoder
     linear: Linear
     reading: Tensor
     logits: Tensor
@@ -66,13 +52,15 @@ class Readout:
         bias = self.linear.bias
         return torch.zeros(ids.shape).double() if bias is None else bias.detach()[ids].double().cpu()
 
-    def contrast(self, place: int, ids: Sequence[int], names: Sequence[str]) -> Contrast:
-        """Return the logit of a token or label at a place, or the difference of two."""
-        at, (said, other) = torch.tensor(ids), [*names, None][:2]
-        assert said is not None
+    def attribute(self, trace: Trace, place: int, ids: Sequence[int], names: Sequence[str]) -> Attribution:
+        """Attribute the logit of a token or label at a place, or the difference of two, to the parts of the model."""
+        at, (said, other) = torch.tensor(ids), (names[0], names[1] if len(names) > 1 else None)
         terms = self.rows(at), self.biases(at), self.logits[place].cpu()[at].double()
-        direction, bias, logit = (it[0] if len(ids) == 1 else it[0] - it[1] for it in terms)
-        return Contrast(said, other, self.reading[place], direction, float(bias), float(logit))
+        direction, bias, logit = (it[0] if other is None else it[0] - it[1] for it in terms)
+        found = attribute(self.stack, trace, self.reading[place], direction)
+        if bias:
+            found.append(Contribution("projection.bias", float(bias)))
+        return Attribution(said, other, float(logit), tuple(found), trace.note)
 
 
 @dataclass(frozen=True)
@@ -121,14 +109,8 @@ class Words:
         first: Callable[[str, int], int | None] = lambda text, _place: tokenizer.known(tokenizer.encode(text))  # noqa: E731
         return cls(tokenizer.pieces(said), range(len(said)), said, tokenizer.pieces, first, begins)
 
-    def contrast(self, forward: Pass, trace: Trace, word: str | None, other: str | None) -> Contrast:
-        """Contrast the first token of a word with the first token of another.
-
-        Args:
-            forward: the pass.
-            trace: its record.
-            word: a word of the answer (default: the first).
-            other: the word to compare with (default: none).
+    def why(self, forward: Pass, trace: Trace, word: str | None, other: str | None) -> Attribution:
+        """Explain a word of the answer (default: the first) by its first token, alone or compared with another word's.
 
         Raises:
             ConfigError: the word isn't in the answer, `other` isn't in the vocabulary, or both start alike.
@@ -138,13 +120,14 @@ class Words:
         ids = [self.said[position]]
         if other is not None:
             ids.append(self._first_token(other, index, ids[0]))
-        return self.readout(forward, trace).contrast(position, ids, self.pieces(ids))
+        return self.readout(forward, trace).attribute(trace, position, ids, self.pieces(ids))
 
     def readout(self, forward: Pass, trace: Trace) -> Readout:
         """Return the decoder's projection, which chooses a token at each position."""
         decoder = stacks(forward.model)["decoder"]
         assert isinstance(decoder, Decoder)
-        return Readout(decoder.projection, torch.eye(len(self.said)), trace["decoder.projection"].output[0])
+        reading = torch.eye(len(self.said))
+        return Readout(decoder, decoder.projection, reading, trace["decoder.projection"].output[0])
 
     def _index(self, word: str | None) -> int:
         """Return the index of a word, which may lack its leading "▁" or trailing punctuation."""
@@ -190,17 +173,11 @@ class Labels:
     labels: Sequence[str]
     best: str
 
-    def contrast(self, forward: Pass, trace: Trace, label: str | None, other: str | None) -> Contrast:
-        """Contrast a label with another one.
-
-        Args:
-            forward: the pass.
-            trace: its record.
-            label: the label to explain (default: the one that the model chose).
-            other: the label to compare with (default: none).
+    def why(self, forward: Pass, trace: Trace, label: str | None, other: str | None) -> Attribution:
+        """Explain a label (default: the one that the model chose), alone or compared with another.
 
         Raises:
-            ConfigError: the model has no such label, or both are the same.
+            ConfigError: the model has no such label, both are the same, or the head isn't a single projection.
         """
         label = label or self.best
         chosen = [("why", label)] + ([] if other is None else [("not", other)])
@@ -215,9 +192,8 @@ class Labels:
                 )
         if label == other:
             raise ConfigError(f"{label!r} is compared with itself", expected="another label", name="not", value=other)
-        return self.readout(forward, trace).contrast(
-            0, [self.labels.index(name) for _, name in chosen], [name for _, name in chosen]
-        )
+        names = [name for _, name in chosen]
+        return self.readout(forward, trace).attribute(trace, 0, [self.labels.index(it) for it in names], names)
 
     def readout(self, forward: Pass, trace: Trace) -> Readout:
         """Return the head's projection, which reads the first position, or the mean of all.
@@ -225,13 +201,14 @@ class Labels:
         Raises:
             ConfigError: the head isn't a single projection.
         """
-        head, mask = forward.model.get_submodule("head"), forward.front.mask(forward.inputs[0])
-        assert isinstance(head, ClassPredictor)
+        stack, head = (forward.model.get_submodule(it) for it in ("encoder", "head"))
+        assert isinstance(stack, Encoder) and isinstance(head, ClassPredictor)
         _check_single(head.hidden, "class head", "a label's", self.best)
+        mask = stack.embedding.mask(forward.inputs[0])
         real = torch.ones(len(forward.read), dtype=torch.bool) if mask is None else mask.flatten()
         first = torch.nn.functional.one_hot(real.long().argmax(), len(real))
         reading = first if head.pooling == "first" else real.double() / real.sum()
-        return Readout(head.linear, reading[None], trace["head"].output[:1])
+        return Readout(stack, head.linear, reading[None], trace["head"].output[:1])
 
 
 @dataclass(frozen=True)
@@ -241,14 +218,8 @@ class Masks:
     tokenizer: Tokenizer
     best: str
 
-    def contrast(self, forward: Pass, trace: Trace, word: str | None, other: str | None) -> Contrast:
-        """Contrast a word for the first mask of a text with another word, each by its first token.
-
-        Args:
-            forward: the pass.
-            trace: its record.
-            word: the word to explain (default: the token that the model chose).
-            other: the word to compare with (default: none).
+    def why(self, forward: Pass, trace: Trace, word: str | None, other: str | None) -> Attribution:
+        """Explain a word for the first mask (default: the model's), by its first token, alone or compared with another.
 
         Raises:
             ConfigError: a word isn't in the vocabulary, both begin alike, or the head isn't a single projection.
@@ -257,7 +228,7 @@ class Masks:
         ids = [self._first("why", word)] + ([] if other is None else [self._first("not", other)])
         if len({*ids}) < len(ids):
             raise _alike(word, other)
-        return self.readout(forward, trace).contrast(0, ids, self.pieces(ids))
+        return self.readout(forward, trace).attribute(trace, 0, ids, self.pieces(ids))
 
     def readout(self, forward: Pass, trace: Trace) -> Readout:
         """Return the head's projection, which reads the first mask.
@@ -265,11 +236,12 @@ class Masks:
         Raises:
             ConfigError: the head isn't a single projection.
         """
-        head, at = forward.model.get_submodule("head"), forward.at
-        assert isinstance(head, TokenPredictor) and isinstance(head.projection, Linear) and at is not None
+        stack, head = (forward.model.get_submodule(it) for it in ("encoder", "head"))
+        assert isinstance(stack, Encoder) and isinstance(head, TokenPredictor)
+        assert isinstance(head.projection, Linear) and forward.at is not None
         _check_single(head.transform, "head", "a token's", self.best)
-        reading = torch.nn.functional.one_hot(at[0].long().argmax(), at.size(1))
-        return Readout(head.projection, reading[None], trace["head.projection"].output[:1])
+        reading = torch.nn.functional.one_hot(forward.at[0].long().argmax(), forward.at.size(1))
+        return Readout(stack, head.projection, reading[None], trace["head.projection"].output[:1])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Convert token ids to text."""

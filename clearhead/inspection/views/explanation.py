@@ -1,7 +1,7 @@
 """Explanation of one answer, as shown by `clearhead explain`, as text and as plain values."""
 
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,11 +16,10 @@ from ..record.parts import stacks
 from .alignment import align, alignment_layer, render_alignment, word_weights
 from .attribution import Attribution
 from .contrast import Choice, Words
-from .equation import equation_steps
 from .flow import ShapeStep
 from .head_grid import heads_of
 from .lens import Lens, lens
-from .part_table import part_rows, render_part_rows, to_dicts
+from .part_table import part_rows, render_part_rows
 from .recorded_attention import RecordedAttention, in_words
 from .search_tree import SearchTree
 from .text_columns import WIDTH, folded, with_note, wrapped
@@ -186,8 +185,7 @@ class Explanation(RecordedAttention):
         Raises:
             ConfigError: the word isn't part of the answer, or the task has neither words nor labels.
         """
-        *_, last = stacks(self.model).values()  # the decoder, if there is one
-        return self.chosen.contrast(self.forward, self.trace, said, other).attribute(last, self.trace)
+        return self.chosen.why(self.forward, self.trace, said, other)
 
     def to_dict(self, place: str, layer: int, head: int) -> dict[str, Any]:
         """Return everything as plain values for JSON, with the attention steps of one head."""
@@ -198,10 +196,10 @@ class Explanation(RecordedAttention):
             **self.values,
             "tokens": {**self.tokens, "outputs": self.outputs},
             "flow": [step.to_dict() for step in self.flow],
-            "parts": to_dicts(part_rows(self.model, self.trace)),
+            "parts": [it.to_dict() for it in part_rows(self.model, self.trace)],
             "compiled": {"parts": self.trace.uncompiled, "largest_difference": self.trace.compiled_difference},
             "without": self.trace.off,
-            "attention": self._attention_to_dict(place, layer, head),
+            "attention": self.attention_values(place, layer, head),
             "heads": {
                 name: [it.to_dict() for it in heads_of(calls[-1].weights.select(row=0))]
                 for name, calls in self.trace.calls.items()
@@ -218,43 +216,24 @@ class Explanation(RecordedAttention):
             found["search"] = self.search.to_dict()
         return found
 
-    def _attention_to_dict(self, place: str, layer: int, head: int) -> dict[str, Any]:
-        attention, (rows, columns) = self.attention(place, layer), self.axes(place)
-        return {
-            "place": place,
-            "layer": layer,
-            "head": head,
-            "rows": list(rows),
-            "columns": list(columns),
-            "largest_difference": attention.largest_difference,
-            "steps": [step.to_dict() for step in equation_steps(attention, head)],
-        }
-
     def render(self) -> str:
         """Render the text, the answer, their tokens and a table of the model's parts, in 80 columns."""
         numbers = "  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.values.items())
-        width = max(8, len(self._noun) + 2)
-        lines = [
-            line
-            for it in ((self._noun, self.text), ("answer", self.answer))
-            for line in folded(it[0].ljust(width), it[1])
-        ]
+        (noun, first), (_, *others) = self._described, self.tokens.values()
+        width = max(8, len(noun) + 2)
+        lines = [*folded(noun.ljust(width), self.text), *folded("answer".ljust(width), self.answer)]
         lines += [" " * width + numbers, ""]
-        for stack, read in self.tokens.items():
-            lines += wrapped(f"the {stack} reads {len(read):>3}: ", self._read(stack))
+        for (stack, read), words in zip(self.tokens.items(), (first, *others)):
+            lines += wrapped(f"the {stack} reads {len(read):>3}: ", words)
         if self.outputs:
             lines += wrapped(f"it says {len(self.outputs):>12}: ", self.outputs)
         table = render_part_rows(part_rows(self.model, self.trace))
         return "\n".join([*lines, "", table, "", self._accuracy()])
 
     @property
-    def _noun(self) -> str:
-        """What the model read."""
-        return "text"
-
-    def _read(self, stack: str) -> tuple[str, ...]:
-        """Return what a stack reads, in words."""
-        return self.tokens[stack]
+    def _described(self) -> tuple[str, Iterable[str]]:
+        """What the model read: what it's called, and its positions in words."""
+        return "text", next(iter(self.tokens.values()))
 
     def _accuracy(self) -> str:
         sentences, silent = [self.trace.note or "Recorded during a normal run."], self.without_weights

@@ -21,6 +21,10 @@ class PartRow:
     parameters: int
     milliseconds: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self) | {"shape": list(self.shape)}
+
 
 def part_rows(model: nn.Module, trace: Trace) -> list[PartRow]:
     """Return the parts of a recorded pass in the order of Figure 1.
@@ -50,11 +54,6 @@ def render_part_rows(rows: list[PartRow]) -> str:
         lines.append(f"  {name:<30}{shape:<22}{number:>12}{it.milliseconds:>10.2f}")
     total = sum(it.milliseconds for it in rows)
     return "\n".join([*lines, f"{'':<32}{'total':<22}{'':>12}{total:>10.2f}"])
-
-
-def to_dicts(rows: list[PartRow]) -> list[dict[str, Any]]:
-    """Return plain values for JSON."""
-    return [asdict(it) | {"shape": list(it.shape)} for it in rows]
 
 
 def _part_names(stack: str, module: Encoder | Decoder) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -107,6 +108,19 @@ class RecordedAttention:
     def without_weights(self) -> list[str]:
         """The names of the attention modules that don't report their weights."""
         return [name for name, calls in self.trace.calls.items() if calls[-1].known_weights is None]
+
+    def attention_values(self, place: str, layer: int, head: int) -> dict[str, Any]:
+        """Return the steps of Equation 1 for one head as plain values for JSON."""
+        attention, (rows, columns) = self.attention(place, layer), self.axes(place)
+        return {
+            "place": place,
+            "layer": layer,
+            "head": head,
+            "rows": list(rows),
+            "columns": list(columns),
+            "largest_difference": attention.largest_difference,
+            "steps": [step.to_dict() for step in equation_steps(attention, head)],
+        }
 
     def render_attention(self, place: str, layer: int, head: int) -> str:
         """Render Equation 1 step by step with the numbers of one head, and a table of its weights."""

@@ -25,7 +25,7 @@ from ..sequences import Sequences, token_numbers
 from ..source_reader import MediaReader
 
 if TYPE_CHECKING:
-    from ...inspection.media.timings import Timing
+    from ...inspection.media.timings import TokenTiming
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Transcription(Sequences):
     def new_session(self) -> Callable[..., Session]:
         return partial(AudioSession, sample_rate=self.config.model.size("sample_rate"))
 
-    def timings(self, model: Any, recording: Any, pieces: Sequence[str]) -> "tuple[Timing, ...]":
+    def timings(self, model: Any, recording: Any, pieces: Sequence[str]) -> "tuple[TokenTiming, ...]":
         """Return when each token of a transcript was said, by the model's cross-attention.
 
         Raises:

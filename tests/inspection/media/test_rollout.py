@@ -1,7 +1,7 @@
 import torch
 
 from clearhead.config import ModelConfig
-from clearhead.inspection.media.rollout import rollout
+from clearhead.inspection.media.media_explanation import rollout
 from clearhead.inspection.record.recorder import record
 from clearhead.model.transformer import build
 

@@ -98,17 +98,17 @@ def test_of_a_label_it_is_its_score(pooling: str, pre_norm: bool, n_token_types:
         scores = net(padded)[0].detach()
     labels, forward = Labels(("bad", "fair", "good"), "fair"), Pass(model=net, inputs=(padded,), pieces=NAMES)
     for other in (None, "bad"):
-        found = labels.contrast(forward, trace, "good", other).attribute(net.encoder, trace)
+        found = labels.why(forward, trace, "good", other)
         expected = float(scores[2] - (0 if other is None else scores[0]))
         assert found.difference == pytest.approx(expected) and found.error < 1e-4
     assert "it.part" not in found.render() and found.render().count("|") == len(found.contributions)
     with pytest.raises(ConfigError) as caught:
-        labels.contrast(forward, trace, "god", None)
+        labels.why(forward, trace, "god", None)
     assert (caught.value.name, caught.value.value, caught.value.fix) == ("why", "god", "did you mean 'good'?")
     assert caught.value.expected == "bad, fair, good"
     for wrong in ("bad", "worse"):
         with pytest.raises(ConfigError) as caught:
-            labels.contrast(forward, trace, "bad", wrong)
+            labels.why(forward, trace, "bad", wrong)
         assert (caught.value.name, caught.value.value) == ("not", wrong)
 
 
@@ -118,31 +118,31 @@ def test_a_word_is_asked_for_by_its_first_token() -> None:
         logits = net(TOKENS, said)[0].detach()
     forward = Pass(model=net, inputs=(TOKENS, said), pieces=NAMES)
     words = Words(["ab", "c"], [0, 0, 1], [5, 8, 9], lambda ids: [f"t{i}" for i in ids], lambda _text, _place: 7)
-    found = words.contrast(forward, trace, "c", "other")
+    found = words.why(forward, trace, "c", "other")
     assert (found.said, found.other) == ("t9", "t7")
     assert found.difference == pytest.approx(float(logits[2, 9] - logits[2, 7]))
-    assert words.contrast(forward, trace, None, None).difference == pytest.approx(float(logits[0, 5]))
+    assert words.why(forward, trace, None, None).difference == pytest.approx(float(logits[0, 5]))
     pieces = Words(["▁a", "▁b", "a"], range(3), [5, 8, 9], lambda ids: ["t" for _ in ids], lambda _text, _place: 7)
     for word, place in (("b", 1), ("▁b", 1), ("a", 2), ("▁a", 0)):  # the sign of a space may be left out
-        chosen = pieces.contrast(forward, trace, word, None).difference
+        chosen = pieces.why(forward, trace, word, None).difference
         assert chosen == pytest.approx(float(logits[place, pieces.said[place]]))
     marked = Words(
         ["J'ai", "faim…", "c."], range(3), [5, 8, 9], lambda ids: ["t" for _ in ids], lambda _text, _place: 7
     )
     for word, place in (("faim", 1), ("faim…", 1), ("c", 2)):  # and what stands behind it
-        chosen = marked.contrast(forward, trace, word, None).difference
+        chosen = marked.why(forward, trace, word, None).difference
         assert chosen == pytest.approx(float(logits[place, marked.said[place]]))
     dots = Words(["..."], [0], [5], lambda ids: ["t" for _ in ids], lambda _text, _place: 7)
     with pytest.raises(ConfigError) as caught:
-        dots.contrast(forward, trace, "", None)
+        dots.why(forward, trace, "", None)
     assert (caught.value.name, caught.value.value) == ("why", "")
     with pytest.raises(ConfigError) as caught:
-        words.contrast(forward, trace, "d", None)
+        words.why(forward, trace, "d", None)
     assert (caught.value.value, caught.value.expected) == ("d", "ab, c")
     for token in (None, 9):  # the model can't say it; it begins as the word does
         again = Words(["c"], [0], [9], words.pieces, lambda _text, _place, token=token: token)
         with pytest.raises(ConfigError) as caught:
-            again.contrast(forward, trace, "c", "other")
+            again.why(forward, trace, "c", "other")
         assert (caught.value.name, caught.value.value) == ("not", "other")
 
 
