@@ -56,7 +56,6 @@ class Batches:
         return int((self.source_lengths if self.counts_sources else self.target_lengths)[rows].sum())
 
     def sizes(self) -> list[int]:
-        """Return the tokens per side of each batch, padding included."""
         longer = np.maximum(self.source_lengths, self.target_lengths)
         return [len(rows) * int(longer[rows].max()) for rows in self.epoch(0)]
 

@@ -68,7 +68,6 @@ class Corpus:
 
     @property
     def note(self) -> str:
-        """A note on what was held out."""
         return self.split.note
 
     @property
@@ -79,7 +78,6 @@ class Corpus:
         return self._read(held=False)
 
     def held_out(self) -> Pairs:
-        """Return the held-out pairs."""
         return Pairs.of(self._read(held=True) if self._n_held else (), self.source.report)
 
     def chunks(self) -> Iterator[Pairs]:

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,10 +16,10 @@ from ..readers.pairs import Pairs
 from ..readers.skipped import Skipped
 from ..tokenization.ragged import Ragged
 from ..tokenization.source_and_target import Tokenizers
-from .orphans import end_with_parent
 
 _MANY = 300_000  # number of pairs from which multiprocessing pays off
 _SHOWN = 3  # pairs of each chunk whose unknown words are listed
+_PAUSE = 0.5  # seconds between looks at the parent process
 _UNKNOWN = "pairs with words or characters missing from the vocabulary, which become <unk>"
 
 
@@ -56,7 +58,6 @@ class PairEncoder:
     begins: bool = False
 
     def __call__(self, pairs: Pairs) -> Encoded:
-        """Tokenize some pairs."""
         sources = self.tokenizers.source.encode_batch(pairs.sources)
         targets = self.tokenizers.target.encode_batch(pairs.targets)
         special, other = self.tokenizers.source.special, self.tokenizers.target.special
@@ -148,6 +149,22 @@ def _without_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end_with_parent(parent: int) -> None:
+    """Send this process SIGTERM as soon as its parent has ended, or now if it has.
+
+    `parent` is the id that the parent found for itself: once it has ended, a process has another parent.
+    Linux could send the signal itself, but does so when the parent's thread ends that started this process.
+    """
+    if os.name != "nt":  # there, a process never gets another parent
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_PAUSE)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 _encoder: PairEncoder | None = None  # in a worker process

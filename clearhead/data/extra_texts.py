@@ -140,7 +140,6 @@ class FormWithTexts:
         return _Both(self.form.open(paths, data), self.open_texts(data))
 
     def open_texts(self, data: DataConfig) -> Documents:
-        """Open the files with plain texts."""
         return open_texts(self.paths, data, whole=self.chunked is running_texts)
 
     def divide(self, source: Any, share: float, seed: int) -> _WithTexts:

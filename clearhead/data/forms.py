@@ -132,7 +132,6 @@ class PairForm:
         return read_pairs(paths, data, self._roles(data))
 
     def divide(self, source: Any, share: float, seed: int) -> Corpus:
-        """Hold out a share of the sources with all their targets."""
         return (LabelledCorpus if self.roles.labels else Corpus).of(source, share, seed)
 
     def extent(self, data: Corpus) -> tuple[int, str]:
@@ -217,7 +216,6 @@ class MediaForm(PairForm):
         return MediaSource(paths, data, self._roles(data), self.modality)
 
     def read(self, paths: Any, data: DataConfig) -> Pairs:
-        """Return the names of all images or recordings, with their targets."""
         with self.open(paths, data) as source:
             pairs = Pairs.of(source, source.report)
             return Pairs(pairs.sources, pairs.targets, pairs.lines, source.report)

@@ -52,7 +52,6 @@ class ImageLoader:
     dtype: str = "u1"
 
     def __call__(self, source: Any) -> tuple[NDArray[Any], int]:
-        """Read an image."""
         return read_image(source, self.size, self.channels).reshape(-1), 0
 
     def positions(self, lengths: IntArray) -> IntArray:
@@ -73,7 +72,6 @@ class AudioLoader:
     dtype: str = "<i2"
 
     def __call__(self, source: Any) -> tuple[NDArray[Any], int]:
-        """Read a recording."""
         samples, cut = read_audio(source, self.sample_rate, position_samples(self.longest, self.sample_rate))
         return samples, audio_positions(cut, self.sample_rate)
 

@@ -28,7 +28,6 @@ class Running:
 
     @classmethod
     def of(cls, pieces: Iterable[Piece], report: Report) -> Self:
-        """Collect pieces."""
         found = cls([], [], [], [], report)
         for piece in pieces:
             found.pieces.append(piece.text)
@@ -90,11 +89,9 @@ class TextCorpus:
             left -= len(piece.text)
 
     def held_out(self) -> Running:
-        """Return the held-out end."""
         return self.held
 
     def chunks(self) -> Iterator[Running]:
-        """Yield the training text in chunks."""
         yield from running_chunks(self, self.source.report)
 
     def texts(self) -> tuple[SpacedTexts, tuple[()]]:

@@ -83,7 +83,6 @@ class StoreWriter:
     notes: dict[str, Any] = field(default_factory=dict)
 
     def add(self, *sides: Ragged) -> None:
-        """Write the sources and targets of a chunk."""
         for (tokens, lengths), dtype, side in zip(self.files, self.dtypes, sides, strict=True):
             tokens.write(side.tokens.astype(dtype, copy=False).tobytes())
             lengths.write(side.lengths.astype(_LENGTH).tobytes())

@@ -20,15 +20,7 @@ FAST_TEXT = "__label__"  # fastText's prefix of each label
 _CERTAIN = ("label", "labels", "class label", "class", "class index", "target")  # unambiguous names
 
 Columns = tuple[tuple[int, ...], int]  # source columns and target column, 0-based
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Source and target columns, whether the first row is a header, and a phrase for where the columns are."""
-
-    columns: Columns
-    header: bool
-    where: str
+Chosen = tuple[Columns, bool, str]  # the columns, whether the first row is a header, and a phrase for where they are
 
 
 @dataclass(frozen=True)
@@ -67,7 +59,7 @@ class Roles:
             return f" ({self.source} in {places}, {self.target} in {target + 1})"
         return f" (sentences in {sources[0] + 1} and {target + 1}{before})" if (sources[0], target) != (0, 1) else ""
 
-    def choose(self, sample: Sample) -> Choice | None:
+    def choose(self, sample: Sample) -> Chosen | None:
         """Return the columns of a table, or None if they can't be determined.
 
         Raises:
@@ -84,7 +76,7 @@ class Roles:
         if found is None:
             return None
         columns = (found[0],), found[1]
-        return Choice(columns, sample.header or named[0] == found[0] or named[1] == found[1], self.where(columns))
+        return columns, sample.header or named[0] == found[0] or named[1] == found[1], self.where(columns)
 
     def keys(self, sample: Sample) -> Columns | None:
         """Return the keys of JSON objects to use, or None if they can't be determined."""
@@ -254,7 +246,7 @@ def _labels(each: Sequence[Sequence[str]], sizes: Sequence[float], text: int | N
     return None
 
 
-def _sentences(roles: Roles, sample: Sample) -> Choice:
+def _sentences(roles: Roles, sample: Sample) -> Chosen:
     """Return two columns of sentences: those with known names, or else the best by content."""
     names, each = sample.words, sample.cells
     named = named_pair(names, each)
@@ -263,9 +255,9 @@ def _sentences(roles: Roles, sample: Sample) -> Choice:
     columns = (first,), second
     spoken = [i for i, column in enumerate(each) if not holds_no_sentences(column)]
     if 0 in (first, second) or min(first, second) not in spoken[:1]:
-        return Choice(columns, header, roles.where(columns))
+        return columns, header, roles.where(columns)
     numbers = all(is_number(cell) for column in each[: min(first, second)] for cell in column)
-    return Choice(columns, header, roles.where(columns, f"; {'numbers' if numbers else 'labels'} before them"))
+    return columns, header, roles.where(columns, f"; {'numbers' if numbers else 'labels'} before them")
 
 
 def _two_of_several(sample: Sample) -> tuple[int, int]:

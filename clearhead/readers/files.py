@@ -55,7 +55,6 @@ class Input:
             raise DataError(f"{self.name} can't be read: {error.strerror}", name=self.name) from error
 
     def close(self) -> None:
-        """Delete the copy, if there is one."""
         if self._copy is not None:
             self._copy.close()
             self._copy = None

@@ -45,7 +45,6 @@ class Pairs:
 
     @classmethod
     def of(cls, pairs: Iterable[Pair], report: Report) -> Self:
-        """Collect pairs."""
         found = cls([], [], array("q"), report)
         for line, source, target in pairs:
             found.lines.append(line)

@@ -79,7 +79,6 @@ class QuestionCorpus:
                 yield paragraph.context, question
 
     def paragraphs(self) -> Iterator[Paragraph]:
-        """Yield the paragraphs of all articles."""
         for article in self.articles:
             yield from article.paragraphs
 
@@ -137,7 +136,6 @@ class _Used:
         self._repeated = 0
 
     def add(self, name: str, entries: Iterable[Entry]) -> None:
-        """Add the entries of a file."""
         report = self._report
         report.files.append((name, report.lines))
         for entry in entries:
@@ -182,7 +180,6 @@ class _Used:
         return tuple(articles)
 
     def notes(self) -> list[str]:
-        """Return notes on the questions used."""
         notes = [
             f"skipped {_answers(count)} of questions that have others: {why}"
             for why, count in self._answer_faults.items()

@@ -38,8 +38,23 @@ class Dialect:
     cuts: int = -1
 
     def rows(self, lines: Iterable[bytes]) -> Iterator[Row]:
-        """Yield the rows of a table."""
-        return rows(lines, self.separator, quoted=self.quoted, cuts=self.cuts)
+        """Yield the rows of lines without their ends. A first line that tells a spreadsheet `sep=;` is skipped."""
+        stream, ahead, number = iter(lines), deque[bytes](), 0
+        while (line := ahead.popleft() if ahead else next(stream, None)) is not None:
+            number += 1
+            text = decode(line)
+            if text is None:
+                yield number, undecodable(line), None, NOT_UTF_8
+            elif number == 1 and _SEPARATOR.fullmatch(text):
+                continue
+            elif not self.quoted or '"' not in text:
+                yield number, text, text.split(self.separator, self.cuts), ""
+            else:
+                cells, reason = _cells(text, self.separator)
+                if reason == UNCLOSED and (longer := _closed(text, self.separator, stream, ahead)):
+                    text, cells, reason = longer[0], longer[1], ""
+                yield number, text, cells, reason
+                number += text.count("\n")
 
 
 def are_quoted(head: Sequence[bytes], separator: str) -> bool:
@@ -48,7 +63,7 @@ def are_quoted(head: Sequence[bytes], separator: str) -> bool:
     A writer puts quotes around cells with separators, line breaks or quotes, which are doubled, or around every cell.
     In ordinary text, quotes begin or end within a cell.
     """
-    found = [row for row in rows(head, separator, quoted=True) if row[1]]
+    found = [row for row in Dialect(separator, quoted=True).rows(head) if row[1]]
     widths = Counter(len(cells) for _, _, cells, _ in found if cells)
     width = max(widths, key=lambda it: widths[it], default=0)
     needed = against = n_full = 0
@@ -62,35 +77,6 @@ def are_quoted(head: Sequence[bytes], separator: str) -> bool:
         needed += any({separator, '"', "\n"} & {*cell} for cell in cells)
         n_full += around == 2 * width
     return against * _RARE <= needed if needed else n_full == len(found) >= _FEW
-
-
-def rows(lines: Iterable[bytes], separator: str, *, quoted: bool, cuts: int = -1) -> Iterator[Row]:
-    """Yield the rows of a table.
-
-    A first line that tells a spreadsheet the separator (`sep=;`) is skipped.
-
-    Args:
-        lines: the lines of the file, without their ends.
-        separator: the character between cells.
-        quoted: True if quotes are special. Otherwise, they're ordinary characters and every line is a row.
-        cuts: maximum number of splits per row; -1 for no limit.
-    """
-    stream, ahead, number = iter(lines), deque[bytes](), 0
-    while (line := ahead.popleft() if ahead else next(stream, None)) is not None:
-        number += 1
-        text = decode(line)
-        if text is None:
-            yield number, undecodable(line), None, NOT_UTF_8
-        elif number == 1 and _SEPARATOR.fullmatch(text):
-            continue
-        elif not quoted or '"' not in text:
-            yield number, text, text.split(separator, cuts), ""
-        else:
-            cells, reason = _cells(text, separator)
-            if reason == UNCLOSED and (longer := _closed(text, separator, stream, ahead)):
-                text, cells, reason = longer[0], longer[1], ""
-            yield number, text, cells, reason
-            number += text.count("\n")
 
 
 def _closed(text: str, separator: str, stream: Iterator[bytes], ahead: deque[bytes]) -> tuple[str, list[str]] | None:

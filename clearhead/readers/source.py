@@ -38,7 +38,6 @@ class Rows(Input):
 
     @contextmanager
     def open(self) -> Iterator[io.BufferedReader]:
-        """Open the rows as JSON Lines."""
         yield io.BufferedReader(io.BytesIO(self._content))
 
 

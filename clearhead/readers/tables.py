@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..config import SEPARATORS, DataConfig
 from ..errors import DataError
-from .column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, Columns, Roles
+from .column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, Chosen, Columns, Roles
 from .columns import Sample, attribution, rows_to_inspect
 from .headers import holds_no_sentences, looks_like_header, named_pair
 from .lines import HEAD_LINES, decode, shown, to_utf8, undecodable
@@ -45,7 +45,6 @@ class Table:
 
     @property
     def separator(self) -> str:
-        """The character between cells."""
         return self.dialect.separator
 
     @property
@@ -203,8 +202,7 @@ def _expect_not_header(name: str, row: Sequence[str]) -> None:
         )
 
 
-def _chosen(sample: Sample, data: DataConfig, roles: Roles) -> tuple[Columns, bool, str]:
-    """Return the columns, whether the first row is a header, and a phrase for where the columns are."""
+def _chosen(sample: Sample, data: DataConfig, roles: Roles) -> Chosen:
     names = sample.names
     if asked := roles.asked(sample, data):
         sources, target = asked
@@ -216,7 +214,7 @@ def _chosen(sample: Sample, data: DataConfig, roles: Roles) -> tuple[Columns, bo
     found = roles.choose(sample)
     if found is None:
         raise _no_labels(sample, roles)
-    return found.columns, found.header, found.where
+    return found
 
 
 def _reversed(columns: Columns) -> Columns:

@@ -102,7 +102,6 @@ class Comparison:
     signatures: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         systems = {name: [asdict(it) for it in compared] for name, compared in self.by_score.items()}
         return systems | {f"{name}_signature": signature for name, signature in self.signatures.items()}
 

@@ -60,7 +60,6 @@ class ClassScores:
     bins: tuple[Bin, ...]  # without empty ones
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {
             "examples": len(self.accuracy.values),
             **self.accuracy.named("accuracy"),

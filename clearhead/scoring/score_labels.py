@@ -29,7 +29,6 @@ class Label:
     of_tokens: bool = False
 
     def number(self, value: float) -> str:
-        """Format a value of the score."""
         return f"{value:{self.digits}}"
 
 

@@ -53,7 +53,6 @@ class SummaryScores:
     rouge_l: Rouge
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         measures = {"rouge_1": self.rouge_1, "rouge_2": self.rouge_2, "rouge_l": self.rouge_l}
         return {"documents": self.documents} | {name: rouge.to_dict() for name, rouge in measures.items()}
 

@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from array import array
 from collections.abc import Iterator
 
@@ -89,3 +92,40 @@ def test_pairs_with_unknown_words_are_told_and_the_first_ones_name_them(encoder:
     assert [it.text for it in found.unknown[:2]] == ["zebras, yak", "no, zebra"]
     subwords = PairEncoder(train_tokenizers(SOURCES, TARGETS, DataConfig(vocab_size=300)), 99, "data.max_len")
     assert not subwords(pairs).unknown
+
+
+PARENT = """
+import os, time
+from clearhead.data.encoding import end_with_parent
+parent = os.getpid()
+if os.fork():
+    time.sleep(60)
+end_with_parent(parent)
+print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_process_ends_when_its_parent_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        os.kill(child, 0)  # it exists
+        parent.kill()
+        assert parent.stdout.read() == ""  # the pipe ends with the last process that has it
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):  # until whoever adopted it has noticed
+            os.kill(child, 0)
+            time.sleep(0.1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_process_whose_parent_has_ended_before_ends_at_once() -> None:
+    late = PARENT.replace("time.sleep(60)\nend", "os._exit(0)\ntime.sleep(1)\nend", 1)
+    assert late != PARENT
+    with subprocess.Popen([sys.executable, "-c", late], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        begun = time.monotonic()
+        parent.stdout.read()
+    assert time.monotonic() - begun < 30  # the child sleeps for 60 seconds

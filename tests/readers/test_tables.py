@@ -13,7 +13,7 @@ from clearhead.data.corpus import origin_of
 from clearhead.errors import ConfigError
 from clearhead.readers.headers import looks_like_header
 from clearhead.readers.pairs import read_pairs
-from clearhead.readers.rows import rows
+from clearhead.readers.rows import Dialect
 
 from .conftest import both, written
 
@@ -37,13 +37,13 @@ def as_csv(table, separator: str = ",", **form: object) -> str:
 @settings(deadline=None)
 def test_what_a_csv_writer_writes_is_read_back(table, quoting: int) -> None:
     lines = as_csv(table, quoting=quoting).encode().removesuffix(b"\n").split(b"\n")
-    assert [cells for _, _, cells, _ in rows(lines, ",", quoted=True)] == table
+    assert [cells for _, _, cells, _ in Dialect(",", quoted=True).rows(lines)] == table
 
 
 @given(st.lists(letters.map(lambda text: text.replace("\n", "")), max_size=12))
 @settings(deadline=None)
 def test_every_line_is_in_exactly_one_row_whatever_its_quotes(texts: list[str]) -> None:
-    found = list(rows([text.encode() for text in texts], ",", quoted=True))
+    found = list(Dialect(",", quoted=True).rows([text.encode() for text in texts]))
     assert "\n".join(text for _, text, _, _ in found).split("\n") == (texts or [""])
     at = 1
     for number, text, cells, reason in found:
@@ -53,30 +53,35 @@ def test_every_line_is_in_exactly_one_row_whatever_its_quotes(texts: list[str]) 
 
 def test_a_quote_that_is_never_closed_costs_its_own_line_and_no_other() -> None:
     lines = ['"open,a', "b,c", 'd,"e"', '"f ""g""",h', '"last']
-    found = [(number, cells or reason) for number, _, cells, reason in rows(map(str.encode, lines), ",", quoted=True)]
+    found = [
+        (number, cells or reason) for number, _, cells, reason in Dialect(",", quoted=True).rows(map(str.encode, lines))
+    ]
     assert found == [
         (1, "unclosed quote"), (2, ["b", "c"]), (3, ["d", "e"]), (4, ['f "g"', "h"]), (5, "unclosed quote"),
     ]  # fmt: skip
     slips = [b'"open,a', b"b,c", b"d,e", b'f,"g"', b'h,i"', b"j,k"]  # the second slip does not close the first
-    found = [cells or reason for _, _, cells, reason in rows(slips, ",", quoted=True)]
+    found = [cells or reason for _, _, cells, reason in Dialect(",", quoted=True).rows(slips)]
     assert found == ["unclosed quote", ["b", "c"], ["d", "e"], ["f", "g"], ["h", 'i"'], ["j", "k"]]
     for verses in (["one,", "two,", "three,", "four,", "five"], ["a cat, a dog", *["a hat, a log"] * 3, "the end"]):
         lines = as_csv([["\n".join(verses), "vier"]]).encode().splitlines()
-        assert [cells for _, _, cells, _ in rows(lines, ",", quoted=True)] == [["\n".join(verses), "vier"]]
+        assert [cells for _, _, cells, _ in Dialect(",", quoted=True).rows(lines)] == [["\n".join(verses), "vier"]]
     far = [b'"open', *[b"a,b"] * 5000, b'c,"d"']
-    assert [row[0] for row in rows(far, ",", quoted=True) if row[2] is None] == [1]
+    assert [row[0] for row in Dialect(",", quoted=True).rows(far) if row[2] is None] == [1]
 
 
 def test_a_line_that_is_no_utf8_ends_no_quote() -> None:
-    found = [(number, cells or reason) for number, _, cells, reason in rows([b'"a', b"\xff", b'b"'], ",", quoted=True)]
+    found = [
+        (number, cells or reason)
+        for number, _, cells, reason in Dialect(",", quoted=True).rows([b'"a', b"\xff", b'b"'])
+    ]
     assert found == [(1, "unclosed quote"), (2, "not UTF-8"), (3, ['b"'])]
 
 
 def test_a_row_has_at_most_a_thousand_lines_and_a_million_letters() -> None:
     lines = [b'"a', *[b"x"] * 998, b'b",c']
-    assert [row[2] is None for row in rows(lines, ",", quoted=True)] == [False]
-    assert next(rows([b'"a', b"x", *lines[1:]], ",", quoted=True))[3] == "unclosed quote"
-    assert next(rows([b'"' + b"x" * (1 << 20), b'"'], ",", quoted=True))[3] == "unclosed quote"
+    assert [row[2] is None for row in Dialect(",", quoted=True).rows(lines)] == [False]
+    assert next(Dialect(",", quoted=True).rows([b'"a', b"x", *lines[1:]]))[3] == "unclosed quote"
+    assert next(Dialect(",", quoted=True).rows([b'"' + b"x" * (1 << 20), b'"']))[3] == "unclosed quote"
 
 
 # --- what is found by looking
@@ -202,7 +207,7 @@ def test_a_first_line_that_tells_a_spreadsheet_the_separator_is_no_row(read, fir
     pairs = read(text)
     assert both(pairs)[0] == ("I am hungry.", "J'ai faim.") and list(pairs.lines) == [3, 4, 5, 6]
     assert pairs.report.skipped == {} and "header (en, fr)" in pairs.report.form
-    found = [cells for _, _, cells, _ in rows([b"a;b", first.encode(), b"c;d"], ";", quoted=True)]
+    found = [cells for _, _, cells, _ in Dialect(";", quoted=True).rows([b"a;b", first.encode(), b"c;d"])]
     assert found[0] == ["a", "b"] and len(found) == 3, "only the first line can be one"
 
 

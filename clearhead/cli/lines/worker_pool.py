@@ -11,7 +11,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, Self, cast
 
-from ...data.orphans import end_with_parent
+from ...data.encoding import end_with_parent
 from ...errors import ModelError
 from ..input_lines import Place
 from .printed import Answer, Chunk, Printed

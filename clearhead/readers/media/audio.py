@@ -1,8 +1,9 @@
 """Read audio as 16-bit samples of one channel, converted to one sample rate."""
 
 import wave
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,34 +147,21 @@ def _resampled(samples: NDArray[np.float32], before: int, after: int) -> NDArray
 # --- files
 
 
-class _WaveFile:
-    """A 16-bit WAV file, which can be read without soundfile."""
+class _AudioFile(NamedTuple):
+    """An open file. `read` returns the next samples of each channel, from -1 to 1. -> (N, channels)"""
 
-    def __init__(self, file: wave.Wave_read) -> None:
-        self._file = file
-        self.info = AudioInfo(file.getnframes(), file.getframerate(), file.getnchannels())
-
-    def read(self, n: int) -> NDArray[np.float32]:
-        content = self._file.readframes(n)
-        n_whole = len(content) // (2 * self.info.channels) * self.info.channels
-        values = np.frombuffer(content, "<i2", n_whole).reshape(-1, self.info.channels)
-        return values.astype(np.float32) / np.float32(32768)
+    info: AudioInfo
+    read: Callable[[int], NDArray[np.float32]]
 
 
-class _SoundFile:
-    """A file that soundfile reads."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self.info = AudioInfo(file.frames, file.samplerate, file.channels)
-
-    def read(self, n: int) -> NDArray[np.float32]:
-        found: NDArray[np.float32] = self._file.read(n, dtype="float32", always_2d=True)
-        return found
+def _read_wave(file: wave.Wave_read, n: int) -> NDArray[np.float32]:
+    content, channels = file.readframes(n), file.getnchannels()
+    n_whole = len(content) // (2 * channels) * channels
+    return np.frombuffer(content, "<i2", n_whole).reshape(-1, channels).astype(np.float32) / np.float32(32768)
 
 
 @contextmanager
-def _opened(source: Any) -> Iterator[_WaveFile | _SoundFile]:
+def _opened(source: Any) -> Iterator[_AudioFile]:
     """Open an audio file and check its header. Errors of the decoders inside the block become a DataError."""
     if not isinstance(source, str | Path):
         what = f"a value of type {type(source).__name__} isn't audio"
@@ -182,11 +170,13 @@ def _opened(source: Any) -> Iterator[_WaveFile | _SoundFile]:
     expect_file(str(source), "an audio file")
     if library is None:
         with _plain_wave(str(source), name) as plain:
-            yield _checked(_WaveFile(plain), name)
+            info = AudioInfo(plain.getnframes(), plain.getframerate(), plain.getnchannels())
+            yield _checked(_AudioFile(info, partial(_read_wave, plain)), name)
         return
     try:
         with library.SoundFile(str(source)) as file:
-            yield _checked(_SoundFile(file), name)
+            info = AudioInfo(file.frames, file.samplerate, file.channels)
+            yield _checked(_AudioFile(info, partial(file.read, dtype="float32", always_2d=True)), name)
     except DataError:
         raise
     except Exception as error:  # the decoders raise errors of several types
@@ -194,7 +184,7 @@ def _opened(source: Any) -> Iterator[_WaveFile | _SoundFile]:
         raise DataError(f"{name} can't be read as audio: {why}", expected=_FORMATS, name=name) from error
 
 
-def _checked(file: Any, name: str) -> Any:
+def _checked(file: _AudioFile, name: str) -> _AudioFile:
     if not file.info.n_samples:
         raise DataError(f"{name} has no samples", expected="an audio file with samples", name=name)
     _expect_rate(file.info.sample_rate, name)

@@ -182,7 +182,6 @@ class PathTable:
 
     @property
     def report(self) -> Report:
-        """The report of the last complete pass over the table."""
         return self.pairs.report
 
 

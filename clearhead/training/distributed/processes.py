@@ -19,7 +19,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from ...config import Config
 from ...config.values import invalid
-from ...data.orphans import end_with_parent
+from ...data.encoding import end_with_parent
 from ...decode.engine import usable_cores
 from ...errors import ConfigError, TrainingError
 from ...readers.files import STDIN
