@@ -1,6 +1,5 @@
 """Ablation: score a trained model without each of its components."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +13,7 @@ from ...config import DecodeConfig
 from ...data.forms import MediaForm
 from ...decode.registry import IN_MEMORY
 from ...errors import ConfigError, nearest
+from ...folder.manifest import digest
 from ...inspection.ablation.ablation_report import Ablation, Measure, PartEffect, Study
 from ...inspection.ablation.study import KeptOutcomes, Outcome, Watch, fingerprint, has_hooks, study
 from ...inspection.record.switches import KINDS, Switch, switches
@@ -127,8 +127,8 @@ def _key(loaded: LoadedModel, data: list[Any], search: DecodeConfig) -> dict[str
         "version": __version__,
         "task": loaded.task.verb,
         "weights": fingerprint(loaded.model),
-        "tokenizer": _sha256(loaded.tokenizers.to_json()),
-        "data": _sha256(json.dumps(data)),
+        "tokenizer": digest(loaded.tokenizers.to_json().encode()),
+        "data": digest(json.dumps(data).encode()),
         "decode": asdict(search),
         "settings": {"model": settings["model"], "data": settings["data"]},
         "device": loaded.config.train.device,
@@ -170,7 +170,3 @@ def _row(switch: Switch, whole: Compared, found: Compared, outcomes: Mapping[str
         changed=sum(a != b for a, b in zip(first, own)) if first else None,
         sure=texts > 1 and not low <= 0 <= high,
     )
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -16,7 +16,7 @@ from torch import nn
 
 from ...errors import ModelError, TrainingError
 from ...folder.atomic import write_file, writing
-from ...folder.manifest import read_bytes
+from ...folder.manifest import digest, read_bytes
 from ..record.switches import without
 from ..record.uncompiled import uncompiled
 
@@ -53,7 +53,7 @@ class KeptOutcomes:
     @property
     def folder(self) -> Path | None:
         """The folder that contains the files, if any."""
-        return None if self.above is None else self.above / _digest(self.key)[:16]
+        return None if self.above is None else self.above / digest(_text(self.key))[:16]
 
     def get(self, name: str) -> Outcome | None:
         """Return the outcome stored under a name, or None if its file is missing, damaged or in another format."""
@@ -61,7 +61,7 @@ class KeptOutcomes:
             return None
         with suppress(ModelError, ValueError, KeyError, TypeError):
             found = json.loads(read_bytes(self.folder / f"{name}.json"))
-            if found["format_version"] == _FORMAT and found["sha256"] == _digest(found["outcome"]):
+            if found["format_version"] == _FORMAT and found["sha256"] == digest(_text(found["outcome"])):
                 return Outcome(**found["outcome"])
         return None
 
@@ -70,13 +70,13 @@ class KeptOutcomes:
         if self.folder is None or self.problem:
             return
         values = outcome.to_dict()
-        kept = {"format_version": _FORMAT, "sha256": _digest(values), "outcome": values}
+        kept = {"format_version": _FORMAT, "sha256": digest(_text(values)), "outcome": values}
         try:
             with writing(self.folder, again="run the command again", instead="work on a copy of the model"):
                 self.folder.mkdir(parents=True, exist_ok=True)
                 if not (about := self.folder / "key.json").exists():
-                    write_file(about, _text(self.key).encode())
-                write_file(self.folder / f"{name}.json", _text(kept).encode())
+                    write_file(about, _text(self.key))
+                write_file(self.folder / f"{name}.json", _text(kept))
         except TrainingError as error:
             self.problem = str(error)
 
@@ -114,18 +114,18 @@ def fingerprint(model: nn.Module) -> str:
 
     For custom classes, it also covers their source files, which may change between calls.
     """
-    digest, own = hashlib.sha256(), set[str]()
+    found, own = hashlib.sha256(), set[str]()
     for name, part in model.named_modules():
         module = type(part).__module__
-        digest.update(f"{name} {module}.{type(part).__qualname__}\n".encode())
+        found.update(f"{name} {module}.{type(part).__qualname__}\n".encode())
         own |= {module} if module.partition(".")[0] not in ("clearhead", "torch") else set()
     for module in sorted(own):
         with suppress(OSError, TypeError, KeyError):  # a notebook has no source file, and a module may be unloaded
-            digest.update(inspect.getsource(sys.modules[module]).encode())
+            found.update(inspect.getsource(sys.modules[module]).encode())
     for name, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
 
 
 def has_hooks(model: nn.Module) -> bool:
@@ -133,9 +133,5 @@ def has_hooks(model: nn.Module) -> bool:
     return any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
 
 
-def _digest(value: Any) -> str:
-    return hashlib.sha256(_text(value).encode()).hexdigest()
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True) + "\n"
+def _text(value: Any) -> bytes:
+    return (json.dumps(value, ensure_ascii=False, sort_keys=True) + "\n").encode()

@@ -15,7 +15,7 @@ from ..record.recorder import record
 from ..record.uncompiled import compiled_parts, uncompiled, unwrapped_name
 from .check import Measured, Promise, Skip
 from .rounding import EXACT, Difference, furthest
-from .subject import Case, Inputs, reads_tokens, source_mask
+from .subject import Case, Inputs, numbered, reads_tokens, source_mask
 
 _MORE = 3  # columns of padding
 
@@ -79,8 +79,8 @@ def _masked(case: Case) -> Measured:
 
 def _repeated(case: Case) -> Measured:
     """Compare the outputs of two runs."""
-    names = [name.replace("text", "input") for name in case.inputs.names]
-    yield EXACT, furthest(case.inputs.outputs(case.model), case.inputs.outputs(case.model), names)
+    first, second = case.inputs.outputs(case.model), case.inputs.outputs(case.model)
+    yield EXACT, furthest(first, second, numbered(len(first), "input"))
 
 
 def _recorded(case: Case) -> Measured:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -172,23 +173,15 @@ def recompute_weights(
 
 def _reported_weights(name: str, part: nn.Module, given: AttentionInputs) -> Tensor:
     kind, shape = class_name(part), (*given.q.shape[:3], given.k.size(2))
+    error = partial(ModelError, expected=f"{_METHOD}, or no such method", name=f"{kind}.weights")
     try:
         method: Any = type(part).weights  # type: ignore[attr-defined]
         weights = method(part, given.q, given.k, mask=given.mask, bias=given.bias)
-    except Exception as error:  # the user's own code may raise anything
-        raise ModelError(
-            f"{name}: {kind}.weights raises {type(error).__name__}: {error}",
-            expected=f"{_METHOD}, or no such method",
-            name=f"{kind}.weights",
-        ) from error
+    except Exception as raised:  # the user's own code may raise anything
+        raise error(f"{name}: {kind}.weights raises {type(raised).__name__}: {raised}") from raised
     if not isinstance(weights, Tensor) or weights.shape != shape:
         found = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
-        raise ModelError(
-            f"{name}: {kind}.weights returns {found} instead of {shape}",
-            expected=f"{_METHOD}, or no such method",
-            name=f"{kind}.weights",
-            value=found,
-        )
+        raise error(f"{name}: {kind}.weights returns {found} instead of {shape}", value=found)
     return weights
 
 
