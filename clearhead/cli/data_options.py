@@ -33,11 +33,8 @@ def read_as_trained(
 ) -> Any:
     """Read files with the settings that the models were trained with, unless options override them.
 
-    Args:
-        references: files with additional references for the same sources.
-
-    Raises:
-        ConfigError: the models have different tasks, or were trained on different columns.
+    Raises ConfigError if the models have different tasks, or were trained on different columns. `references` are files
+    with additional references for the same sources.
     """
     from ..data.forms import PairForm
     from ..readers.references import read_with_references

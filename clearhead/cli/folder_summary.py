@@ -40,11 +40,7 @@ def summarize_folder(folder: Path, *, allow_custom_code: bool = False) -> tuple[
 
 
 def render_folder(config: Config, about: dict[str, Any]) -> str:
-    """Format the result of `summarize_folder` as text.
-
-    Raises:
-        ModelError: the scores in a file are damaged.
-    """
+    """Format the result of `summarize_folder` as text. Raise ModelError if the scores in a file are damaged."""
     from ..folder.checkpoint import METRICS
     from ..tasks.registry import task_of
 

@@ -37,14 +37,9 @@ Place: TypeAlias = tuple[str, Line]  # the location of a text, for messages, and
 
 
 def standard_input(verb: str, what: str) -> Iterator[list[Line]]:
-    """Yield the lines of standard input in groups, as they arrive.
+    """Yield the lines of standard input in groups, as they arrive. Raise UsageError if it's closed.
 
-    Args:
-        verb: the verb, for messages.
-        what: a noun phrase for one line, such as "a sentence".
-
-    Raises:
-        UsageError: standard input is closed.
+    `what` is a noun phrase for a line, such as "a sentence".
     """
     if sys.stdin is None:
         raise UsageError("standard input is closed", fix=f"name {what} on the command line: clearhead {verb} DIR ...")
@@ -58,12 +53,7 @@ def standard_input(verb: str, what: str) -> Iterator[list[Line]]:
 def reads_stdin(texts: Sequence[str], n_inputs: int | None = None) -> bool:
     """Return whether the input is the lines of standard input: no input is given, or only `-`.
 
-    Args:
-        texts: the texts on the command line.
-        n_inputs: number of inputs if there are others than texts.
-
-    Raises:
-        UsageError: standard input (-) is one of several inputs.
+    There are `n_inputs`, if some aren't texts. Raises UsageError if `-` is one of several.
     """
     count = len(texts) if n_inputs is None else n_inputs
     if STDIN in texts and count > 1:
@@ -142,11 +132,7 @@ def whole_file(name: str) -> tuple[str, Line]:
 
 
 def whole_text(name: str) -> str:
-    """Return the content of a file or of standard input.
-
-    Raises:
-        DataError: the content isn't UTF-8.
-    """
+    """Return the content of a file or of standard input. Raise DataError if the content isn't UTF-8."""
     from ..readers.files import Input
     from ..readers.lines import read_whole, to_utf8
 

@@ -20,11 +20,9 @@ class MediaInputs:
     """Answers files, including those that can't be read.
 
     Args:
-        app: the app that reads them.
         answer: returns the results for files.
         show: returns the output for the name of a file and its result.
-        as_json: whether answers are JSON lines.
-        key: their key for the name of a file.
+        as_json: whether answers are JSON lines, with the name of the file under `key`.
     """
 
     def __init__(

@@ -37,11 +37,9 @@ def add_model_options(parser: Parser, search: Sequence[str] | None = None, **mor
 def add_search_options(
     parser: Parser, search: Sequence[str] | None = None, helps: Mapping[str, str] | None = None
 ) -> None:
-    """Add the options for the device and the search.
+    """Add the options for the device and the search: its settings but decode.unknown, or those in `search`.
 
-    Args:
-        search: names of the search settings (default: all except decode.unknown).
-        helps: help texts that replace those of the settings.
+    `helps` are help texts that replace those of the settings.
     """
     if search is None:
         search = [name for name in SEARCH if name != "decode.unknown"]  # only for `generate`
@@ -79,14 +77,11 @@ def apply_greedy(options: Options) -> None:
 
 
 def open_model(options: Options, *verbs: str, one_answer: bool) -> tuple[Any, dict[str, Any]]:
-    """Open the model folder named in the options. The weights aren't read yet.
+    """Return the app of the folder in the options, without weights yet, and the search settings to pass to its methods.
 
     Args:
         verbs: verbs of the accepted tasks (default: all tasks).
         one_answer: search for one answer, regardless of the model's own `n_best`.
-
-    Returns:
-        The app, and the search settings to pass to its methods.
 
     Raises:
         UsageError: no folder is given.
@@ -101,9 +96,7 @@ def open_model(options: Options, *verbs: str, one_answer: bool) -> tuple[Any, di
 def open_models(folders: Sequence[str], options: Options, *, one_answer: bool) -> tuple[list["App"], dict[str, Any]]:
     """Open several model folders for the same search, like `open_model`.
 
-    Raises:
-        UsageError: no folder is given.
-        ConfigError: a search setting is invalid for one of the models, or has no effect.
+    Raises ConfigError if a search setting is invalid for one of the models, or has no effect.
     """
     if not folders:
         raise UsageError("no model folder is given", fix=_NO_FOLDER)

@@ -82,9 +82,7 @@ class ProgressLine:
 def new_file(name: str) -> Path:
     """Check the name of an output file before any work is done (argparse type).
 
-    Raises:
-        argparse.ArgumentTypeError: the name is empty or a folder, the file can't be created, or stdout is redirected
-            to it.
+    Raises ArgumentTypeError if it's empty or a folder, the file can't be created, or stdout is redirected to it.
     """
     path = Path(name)
     if not name.strip():

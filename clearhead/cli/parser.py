@@ -79,12 +79,9 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb with its help, its options and the function it runs.
+    """A verb with its one line in `clearhead --help`, the arguments of its usage line, its options, and what it runs.
 
-    Args:
-        summary: one line for `clearhead --help`.
-        usage: the arguments in the usage line.
-        less_memory: advice to print when memory runs out, as an imperative.
+    `less_memory` is advice to print when memory runs out, as an imperative.
     """
 
     name: str
@@ -136,11 +133,9 @@ def parse(verb: Verb, arguments: Sequence[str]) -> Options:
 
 
 def parser_of(verb: Verb, *, full: bool = False, width: int | None = None) -> Parser:
-    """Build the argument parser of a verb.
+    """Build the argument parser of a verb. Its help has `width` columns, by default the terminal's.
 
-    Args:
-        full: show every option in the help, not only the common ones.
-        width: width of the help in columns (default: the terminal's).
+    With `full`, it shows every option, not only the common ones.
     """
     import shutil  # slow to import, and `clearhead --help` doesn't need it
 

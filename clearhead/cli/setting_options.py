@@ -53,13 +53,9 @@ def given_settings(options: Options) -> dict[str, Any]:
 
 
 def configure(options: Options, defaults: dict[str, Any] | None = None) -> Config:
-    """Return the configuration of defaults, a TOML file and options. Later sources take precedence.
+    """Return the configuration of `defaults`, overridden by the TOML file `options.config`, overridden by options.
 
     Values are checked after merging, because some are only valid in combination.
-
-    Args:
-        options: parsed options. `options.config` can name the file.
-        defaults: values that replace the built-in defaults, such as {"model.tie": "none"}.
     """
     flags = _sections(given_settings(options))
     file = carried_over(read_toml(Path(options.config)), whole=False) if options.config else {}

@@ -48,12 +48,9 @@ SETTINGS: dict[str, Any] = {
 
 
 def run_code_demo(out: Path) -> None:
-    """Train, score and generate into `out`, replacing an earlier demo.
+    """Train, score and generate into `out`, replacing an earlier demo, or raise TrainingError if it's something else.
 
     The subfolder `library` contains the source files as JSON Lines, in the format that `clearhead train` reads.
-
-    Raises:
-        TrainingError: the folder contains something else.
     """
     folder = DemoFolder(out, LIBRARY, SETTINGS)
     root = library.folder()

@@ -21,15 +21,9 @@ from ..training.signals import StoppedError
 
 @dataclass(frozen=True)
 class DemoFolder:
-    """The model folder of a demo that begins now.
+    """The model folder `out` of a demo that begins now, with its training data in the subfolder `data`.
 
-    Args:
-        out: the model folder.
-        data: its subfolder with the training data.
-        settings: the settings of the model. Their data.name identifies an earlier demo.
-
-    Raises:
-        TrainingError: the folder contains anything but an earlier demo, finished or not.
+    Raises TrainingError if the folder contains anything but an earlier demo, finished or not. data.name identifies one.
     """
 
     out: Path

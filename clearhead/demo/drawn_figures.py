@@ -99,12 +99,9 @@ def is_held_out(figure: int, height: int, tilt: int) -> bool:
 
 
 def draw(n: int, seed: int, *, held_out: bool) -> Drawings:
-    """Draw images, with as many of each figure as of any other.
+    """Draw `n` images, with as many of each figure as of any other.
 
-    Args:
-        n: number of images.
-        seed: seed of everything that is random.
-        held_out: whether to draw only the held-out combinations of figure, size and tilt, or only the others.
+    They have only the held-out combinations of figure, size and tilt, or only the others.
     """
     random = np.random.default_rng((seed, held_out))
     figures = random.permutation(np.arange(n) % len(LABELS))

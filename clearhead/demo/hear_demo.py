@@ -48,9 +48,7 @@ def run_hear_demo(out: Path) -> None:
     """Make recordings, train, score and transcribe into `out`, replacing an earlier demo.
 
     The subfolder `keys` contains the recordings as WAV files, and tables in the format that `clearhead train` reads.
-
-    Raises:
-        TrainingError: the folder contains something else, or the exact match at 10 dB is below `EXPECTED`.
+    Raises TrainingError if the folder contains something else, or the exact match at 10 dB is below `EXPECTED`.
     """
     folder = DemoFolder(out, RECORDINGS, SETTINGS)
     held_out = strings(max(HELD_OUT.values()), seed=0)

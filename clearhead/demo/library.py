@@ -34,12 +34,9 @@ def folder() -> Path:
 
 
 def split(root: Path) -> tuple[list[SourceFile], list[SourceFile]]:
-    """Return the training files and the held-out files, sorted by path.
+    """Return the training files and the held-out files, sorted by path. Raise DataError if there are none of one kind.
 
     Tests, installed packages, empty files and files that aren't UTF-8 are left out.
-
-    Raises:
-        DataError: one of the two parts would be empty.
     """
     found = sorted(_sources(root), key=lambda it: it.path)
     training, held_out = ([it for it in found if it.is_held_out is held] for held in (False, True))

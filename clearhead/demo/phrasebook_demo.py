@@ -48,9 +48,7 @@ def run_demo(out: Path) -> None:
     """Train, score, translate and draw into `out`, replacing an earlier demo.
 
     The subfolder `phrasebook` contains the sentences, in the format that `clearhead train` reads.
-
-    Raises:
-        TrainingError: the folder contains something else, or the exact match is below `EXPECTED`.
+    Raises TrainingError if the folder contains something else, or the exact match is below `EXPECTED`.
     """
     folder = DemoFolder(out, PHRASES, SETTINGS)
     training, held_out = split()

@@ -48,11 +48,8 @@ SETTINGS: dict[str, Any] = {
 def run_see_demo(out: Path) -> None:
     """Draw, train, score and give examples into `out`, replacing an earlier demo.
 
-    The subfolder `images` contains the drawings as arrays, in the format that `clearhead train` reads, and a contact
-    sheet of each.
-
-    Raises:
-        TrainingError: the folder contains something else, or the accuracy is below `EXPECTED`.
+    The subfolder `images` contains the drawings as arrays, in the format that `clearhead train` reads, and contact
+    sheets. Raises TrainingError if the folder contains something else, or the accuracy is below `EXPECTED`.
     """
     folder = DemoFolder(out, IMAGES, SETTINGS)
     training, held_out = draw(N_TRAINING, 0, held_out=False), draw(N_HELD_OUT, 0, held_out=True)

@@ -34,13 +34,10 @@ def frequencies(key: str) -> tuple[int, int]:
 
 
 def strings(n: int, seed: int, *, repeats: float = 0.0, without: Iterable[str] = ()) -> list[str]:
-    """Draw strings of keys, no two alike. All lengths are equally frequent, and so are all keys.
+    """Draw `n` strings of keys, no two alike and none of `without`.
 
-    Args:
-        n: number of strings.
-        seed: seed of the draw.
-        repeats: probability that a key is the one before it, in addition to chance.
-        without: strings to leave out.
+    All lengths are equally frequent, and so are all keys. `repeats` is the probability that a key is the one before it,
+    in addition to chance.
     """
     random = np.random.default_rng(seed)
     left_out, found = {*without}, dict[str, None]()

@@ -46,12 +46,9 @@ class _Active:
 
 
 class Batcher:
-    """Answers inputs on a thread of its own, those with equal work together.
+    """Answers inputs on a thread of its own, those with equal work together, while at most `most` others wait.
 
-    Args:
-        open_group: returns an empty group for some work. Raises ClearheadError if the model can't do it.
-        most: maximum number of inputs that wait.
-        name: name of the thread.
+    `open_group` returns an empty group for some work. It raises ClearheadError if the model can't do it.
     """
 
     def __init__(self, open_group: Callable[[Any], Group], *, most: int, name: str) -> None:

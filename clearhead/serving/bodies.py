@@ -22,11 +22,7 @@ _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
 
 def from_json(body: bytes, kind: type[T]) -> T:
-    """Decode a JSON body.
-
-    Raises:
-        RequestError: it isn't strictly valid JSON, or not of this kind.
-    """
+    """Decode a JSON body. Raise RequestError if it isn't strictly valid JSON, or not of this kind."""
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
@@ -51,11 +47,7 @@ def _unfit(what: str, error: msgspec.ValidationError) -> RequestError:
 
 
 async def fields_of(request: Request, kind: type[T]) -> T:
-    """Return the body of a request, which is JSON or a form.
-
-    Raises:
-        RequestError: the body can't be read.
-    """
+    """Return the body of a request, which is JSON or a form. Raise RequestError if the body can't be read."""
     form = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if form in ("application/x-www-form-urlencoded", "multipart/form-data"):
         async with form_of(request, max_files=0, max_fields=1_000) as given:

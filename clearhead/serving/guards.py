@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..config.messages import say
 from ..errors import ClearheadError
 from .bodies import error_response
-from .limits import Limits, RequestError
+from .limits import RequestError, RequestLimits
 
 _ID = re.compile(r"[\w.:-]{1,64}")
 _OPEN = ("/livez", "/readyz")  # without a key
@@ -30,12 +30,9 @@ _SAFE = ("GET", "HEAD", "OPTIONS")
 
 @dataclass(frozen=True)
 class Access:
-    """Who may ask.
+    """Who may ask: with which keys (none: everyone), at which names of this server, and from which websites' scripts.
 
-    Args:
-        keys: bearer tokens; none means that everyone may ask.
-        hosts: names in the Host header that are accepted, with localhost and all IP addresses.
-        origins: websites whose scripts may ask.
+    Localhost and all IP addresses are always names of this server.
     """
 
     keys: Collection[str] = ()
@@ -73,21 +70,13 @@ def _is_address(name: str) -> bool:
 
 
 class Guards:
-    """ASGI middleware around all routes.
-
-    Args:
-        app: the routes.
-        access: who may ask.
-        limits: the limits of the server.
-        count: called with the route, the status and the seconds of each request.
-        log_texts: also log the texts of requests.
-    """
+    """ASGI middleware around all routes. `count` is called with each request's route, status and seconds."""
 
     def __init__(
         self,
         app: ASGIApp,
         access: Access,
-        limits: Limits,
+        limits: RequestLimits,
         count: Callable[[str, int, float], None],
         *,
         log_texts: bool = False,
@@ -182,7 +171,7 @@ def _too_large(most: int) -> RequestError:
 class _Guarded:
     """A request with its id, whose body is limited in size and time, and whose response is watched."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: RequestLimits) -> None:
         self.scope, self._receive, self._send, self._limits = scope, receive, send, limits
         self.headers, self.started = Headers(scope=scope), time.perf_counter()
         given = self.headers.get("x-request-id", "")

@@ -1,4 +1,4 @@
-"""Limits on what one request may ask for, and the errors for requests that can't be answered."""
+"""RequestLimits on what one request may ask for, and the errors for requests that can't be answered."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,12 +9,7 @@ from ..errors import ClearheadError
 
 
 class RequestError(ClearheadError):
-    """A request can't be answered.
-
-    Args:
-        status: the HTTP status code.
-        headers: headers of the response.
-    """
+    """A request can't be answered. `status` is the HTTP status code, and `headers` are those of the response."""
 
     def __init__(
         self,
@@ -37,7 +32,7 @@ def _limit(default: int, help: str) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class RequestLimits:
     """The most that a request may ask for, and that the server takes on."""
 
     body: int = _limit(10_000_000, "maximum size of a request in bytes")

@@ -30,14 +30,7 @@ Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 
 
 def make_application(shelf: ModelShelf, access: Access, lifespan: Lifespan, *, log_texts: bool = False) -> Starlette:
-    """Return the ASGI application.
-
-    Args:
-        shelf: the models.
-        access: who may ask.
-        lifespan: what surrounds the time of serving.
-        log_texts: write the texts of requests into the access log.
-    """
+    """Return the ASGI application. `lifespan` surrounds the time of serving."""
     metrics = _Metrics(shelf)
     middleware = [
         Middleware(GZipMiddleware, minimum_size=_COMPRESSED, compresslevel=6),  # not the events of a stream

@@ -10,7 +10,7 @@ from ..apps.app import App
 from ..config.messages import say
 from ..errors import ClearheadError, ConfigError, nearest
 from .batching import Batcher
-from .limits import Limits, RequestError
+from .limits import RequestError, RequestLimits
 from .work import EXPLAINING, Work, open_explanations, open_group, warm
 
 _LANGUAGE = r"[a-z]{2,3}(?:[_][A-Za-z]{2,4})?"
@@ -39,7 +39,7 @@ class ServedModel:
     app: App
     batcher: Batcher
     explanations: Batcher
-    limits: Limits
+    limits: RequestLimits
     languages: Languages | None = None
 
     @property
@@ -82,11 +82,7 @@ class ModelName:
 
     @classmethod
     def read(cls, text: str, languages: str = "") -> "ModelName":
-        """Parse "DIR" or "NAME=DIR".
-
-        Raises:
-            ConfigError: the name or the languages are malformed.
-        """
+        """Parse "DIR" or "NAME=DIR". Raise ConfigError if the name or the languages are malformed."""
         name, equals, folder = text.partition("=")
         if not equals or Path(text).exists():
             name, folder = Path(text).resolve().name, text
@@ -112,15 +108,9 @@ Load = Callable[[str], App]
 
 
 class ModelShelf:
-    """All served models. `load` reads them; a second call replaces them without losing a request.
+    """All served models. `load` reads their folders; calling it again replaces them without losing a request."""
 
-    Args:
-        names: what to load.
-        load: returns the app of a folder.
-        limits: the limits of the server.
-    """
-
-    def __init__(self, names: Sequence[ModelName], load: Load, limits: Limits) -> None:
+    def __init__(self, names: Sequence[ModelName], load: Load, limits: RequestLimits) -> None:
         if doubled := {it.name for it in names if sum(it.name == other.name for other in names) > 1}:
             raise ConfigError(
                 f"two models are named {min(doubled)!r}", fix="give them names: clearhead serve NAME=DIR", name="model"

@@ -33,11 +33,7 @@ class Address:
     port: int = 8765
 
     def listen(self) -> socket.socket:
-        """Return a listening socket.
-
-        Raises:
-            ConfigError: the address doesn't exist, or is in use.
-        """
+        """Return a listening socket. Raise ConfigError if the address doesn't exist, or is in use."""
         try:
             family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
             listening = socket.create_server((self.host, self.port), family=family, backlog=1024)
@@ -121,11 +117,7 @@ class RunningServer:
         )
 
     async def run(self, listening: socket.socket) -> None:
-        """Serve on this socket until `stop` is called.
-
-        Raises:
-            ClearheadError: a model can't be read.
-        """
+        """Serve on this socket until `stop` is called. Raise ClearheadError if a model can't be read."""
         self._url = _url(listening)
         await self._server.serve(sockets=[listening])
         if self._failure is not None:

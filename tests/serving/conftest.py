@@ -14,7 +14,7 @@ import pytest
 
 from clearhead.api import load
 from clearhead.serving.guards import Access
-from clearhead.serving.limits import Limits
+from clearhead.serving.limits import RequestLimits
 from clearhead.serving.served_models import ModelName, ModelShelf
 from clearhead.serving.server import Address, RunningServer
 
@@ -80,10 +80,10 @@ class Served:
 
 @contextmanager
 def serving(
-    *names: str, access: Access | None = None, limits: Limits | None = None, log_texts: bool = False
+    *names: str, access: Access | None = None, limits: RequestLimits | None = None, log_texts: bool = False
 ) -> Iterator[Served]:
     """Serve model folders inside the `with` block. The server runs in a thread, and stops gracefully."""
-    shelf = ModelShelf([ModelName.read(name) for name in names], load, limits or Limits())
+    shelf = ModelShelf([ModelName.read(name) for name in names], load, limits or RequestLimits())
     running = RunningServer(shelf, access or Access(), log_texts=log_texts)
     listening = Address(port=0).listen()
     loop = asyncio.new_event_loop()

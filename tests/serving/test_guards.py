@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from clearhead.serving.guards import Access, Guards
-from clearhead.serving.limits import Limits
+from clearhead.serving.limits import RequestLimits
 from clearhead.serving.server import Address
 from clearhead.serving.work import METHODS
 
@@ -28,7 +28,9 @@ ASK = {"q": "She sings.", "source": "en", "target": "fr"}
 def guarded(serve, model_folder):
     """A server with a key, a host name, an origin and small limits."""
     access = Access(keys=["secret", "other"], hosts=["models.example.org"], origins=["https://app.example.org"])
-    with serve(f"en-fr={model_folder}", access=access, limits=Limits(body=2_000, seconds=2), log_texts=True) as served:
+    with serve(
+        f"en-fr={model_folder}", access=access, limits=RequestLimits(body=2_000, seconds=2), log_texts=True
+    ) as served:
         yield served
 
 
@@ -220,7 +222,9 @@ def test_a_client_that_never_reads_is_given_up() -> None:
     scope = {"type": "http", "method": "GET", "path": "/a", "headers": [(b"host", b"localhost")]}
     scope |= {"app": SimpleNamespace(state=state)}
     asyncio.run(
-        Guards(app, Access(), Limits(seconds=1), lambda _, status, __: counted.append(status))(scope, never, never)
+        Guards(app, Access(), RequestLimits(seconds=1), lambda _, status, __: counted.append(status))(
+            scope, never, never
+        )
     )
     assert counted == [499]
 

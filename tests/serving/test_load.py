@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clearhead import load
-from clearhead.serving.limits import Limits
+from clearhead.serving.limits import RequestLimits
 
 from .small_models import make
 
@@ -28,7 +28,7 @@ def folders(model_folder: Path, tmp_path_factory) -> dict[str, Path]:
 def loaded(serve, folders):
     """A server of three models whose queue is small."""
     models = (f"{name}={folder}" for name, folder in folders.items())
-    with serve(*models, limits=Limits(queue=40, chars=500)) as served:
+    with serve(*models, limits=RequestLimits(queue=40, chars=500)) as served:
         yield served
 
 

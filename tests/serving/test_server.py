@@ -6,7 +6,7 @@ import urllib.error
 import urllib.request
 
 from clearhead.serving.guards import Access
-from clearhead.serving.limits import Limits
+from clearhead.serving.limits import RequestLimits
 from clearhead.serving.served_models import ModelName, ModelShelf
 from clearhead.serving.server import Address, RunningServer
 
@@ -27,7 +27,7 @@ def test_a_server_that_compiles_is_alive_but_not_ready_and_can_be_stopped() -> N
         end.wait(20)
 
     async def use() -> list[int]:
-        running = RunningServer(ModelShelf([ModelName.read("en-fr=x")], load, Limits()), Access())
+        running = RunningServer(ModelShelf([ModelName.read("en-fr=x")], load, RequestLimits()), Access())
         with Address(port=0).listen() as listening:
             url = f"http://127.0.0.1:{listening.getsockname()[1]}"
             serving = asyncio.create_task(running.run(listening))

@@ -90,11 +90,8 @@ class LineAnswers:
     """Prints the answer to each line, or writes it to a file.
 
     Args:
-        options: the options of `add_line_options`.
-        app: the app that answers.
         settings: the settings that change the answers.
-        as_json: whether answers are JSON lines.
-        key: their key for the input.
+        as_json: whether answers are JSON lines, with the input under `key`.
     """
 
     def __init__(
@@ -174,13 +171,7 @@ class LineAnswers:
 
 
 class _Counter:
-    """Counts lines that have been answered, and shows them.
-
-    Args:
-        progress: where.
-        file: the output file, which knows how much of the input was answered before.
-        size: the size of the input in bytes, if it's known.
-    """
+    """Counts lines that have been answered, and shows their share of an input of `size` bytes."""
 
     def __init__(self, progress: ProgressLine, file: "OutputFile | None", size: int | None) -> None:
         self._progress, self._file, self._size = progress, file, size

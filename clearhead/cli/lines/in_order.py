@@ -33,7 +33,6 @@ class InOrder:
     """Answers lines in this process or in workers.
 
     Args:
-        answer: answers lines.
         workers: returns the number of worker processes, which may depend on what answering the first lines has loaded.
             If it's 1, this process answers all lines.
         unanswered: returns the output for a line that killed two workers.
@@ -50,12 +49,9 @@ class InOrder:
         self.answer, self.workers, self.unanswered, self.count = answer, workers, unanswered, count
 
     def run(self, groups: Iterator[Sequence[Place]], descriptor: int | None = None) -> Answers:
-        """Yield each group with its answers, in order.
+        """Yield each group with its answers, in order. Taking the next group may block.
 
-        Args:
-            groups: the lines. Taking the next group may block.
-            descriptor: where the groups are read from. While it can't be read, no group is taken unless those taken
-                before are answered.
+        While the descriptor that groups are read from can't be read, none is taken unless those before are answered.
         """
         for places in groups:
             group = _Group(places)

@@ -28,9 +28,7 @@ class OutputFile:
     """An output file with a progress record.
 
     Args:
-        path: the file.
         run: what the answers depend on, apart from the input. It must be the same when the run is resumed.
-        resume: continue the file.
 
     Raises:
         DataError: the file is from an unfinished run and `resume` is False, or its record can't be used.
@@ -76,11 +74,7 @@ class OutputFile:
             self._file.close()
 
     def unanswered(self, groups: Iterator[Sequence[Place]]) -> Iterator[Sequence[Place]]:
-        """Yield the lines that the file has no answers for yet.
-
-        Raises:
-            DataError: the other lines have changed.
-        """
+        """Yield the lines that the file has no answers for yet. Raise DataError if the other lines have changed."""
         if self._finished:
             self._expect_as_many(sum(map(len, groups)))
             return

@@ -12,13 +12,7 @@ CAN_FORK = sys.platform == "linux"  # macOS can, too, but its libraries don't su
 
 @dataclass(frozen=True)
 class Printed:
-    """The line of output for one line of input.
-
-    Attributes:
-        text: the line, without its end.
-        notes: messages for stderr.
-        failed: whether it contains no answer.
-    """
+    """The line of output for one line of input, `notes` for stderr, and whether it `failed`: it contains no answer."""
 
     text: str
     notes: tuple[str, ...] = ()
@@ -30,14 +24,7 @@ Answer: TypeAlias = Callable[[Sequence[Place]], list[Printed]]
 
 @dataclass(frozen=True)
 class Chunk:
-    """Lines that are answered together.
-
-    Attributes:
-        places: the lines.
-        rows: their indices in the group.
-        group: the group that they belong to.
-        deaths: how many workers have died of them.
-    """
+    """Lines that are answered together, their indices in their group, and how many workers have died of them."""
 
     places: Sequence[Place]
     rows: Sequence[int]

@@ -39,12 +39,8 @@ class WorkerPool:
     """Answers chunks in worker processes with one thread each.
 
     A worker that dies is replaced, and its lines are answered again in two halves. A line that's alone when a second
-    worker dies of it gets no answer.
-
-    Args:
-        answer: answers lines. It should have answered some before, so that the weights are in memory.
-        size: number of workers.
-        unanswered: returns the output for a line without an answer.
+    worker dies of it gets what `unanswered` returns. `answer` should have answered some lines before, so that the
+    weights are in memory.
     """
 
     def __init__(self, answer: Answer, size: int, unanswered: Callable[[Place], Printed]) -> None:
@@ -84,9 +80,7 @@ class WorkerPool:
     def receive(self, descriptor: int | None = None) -> list[tuple[Chunk, list[Printed]]]:
         """Wait until a chunk is answered or a descriptor can be read. Return the chunks that are answered.
 
-        Raises:
-            ModelError: workers keep dying.
-            Exception: any exception that `answer` raised in a worker.
+        Raises ModelError if workers keep dying, and any exception that `answer` raised in a worker.
         """
         busy = {worker.connection: worker for worker in self._workers if worker.chunk}
         found = []

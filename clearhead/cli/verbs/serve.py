@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...config.messages import say
 from ...errors import ConfigError
-from ...serving.limits import Limits
+from ...serving.limits import RequestLimits
 from ..models import add_search_options, load_app
 from ..parser import Options, Parser, UsageError, Verb
 from ..setting_options import given_settings
@@ -43,7 +43,7 @@ def _add_options(parser: Parser) -> None:
     )
     parser.add_repeatable("--cors", "ORIGIN", "let scripts of this website use the server; can be repeated")
     parser.add_flag("--log-texts", "write the texts of requests to the access log")
-    for limit in fields(Limits):
+    for limit in fields(RequestLimits):
         text = f"{limit.metadata['help']} (default: {limit.default:,})"
         parser.add_number(f"--max-{limit.name}", parser.rare(text), least=1)
     add_search_options(parser, _SETTINGS)
@@ -99,11 +99,7 @@ def _prepared(app: "App") -> "App":
 
 
 def _keys(name: str | None) -> list[str]:
-    """Return the keys of a file, one per line.
-
-    Raises:
-        ConfigError: the file can't be read, or has no keys.
-    """
+    """Return the keys of a file, one per line. Raise ConfigError if the file can't be read, or has no keys."""
     if name is None:
         return []
     try:
@@ -117,10 +113,10 @@ def _keys(name: str | None) -> list[str]:
     return keys
 
 
-def _limits(options: Options) -> Limits:
+def _limits(options: Options) -> RequestLimits:
     """Return the limits that the options ask for."""
-    given = {limit.name: getattr(options, f"max_{limit.name}") for limit in fields(Limits)}
-    return Limits(**{name: it for name, it in given.items() if it is not None})
+    given = {limit.name: getattr(options, f"max_{limit.name}") for limit in fields(RequestLimits)}
+    return RequestLimits(**{name: it for name, it in given.items() if it is not None})
 
 
 VERB = Verb(

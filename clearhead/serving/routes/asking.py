@@ -23,13 +23,7 @@ def shelf_of(request: Request) -> ModelShelf:
 
 
 async def answered(request: Request, model: ServedModel, work: Work, inputs: Sequence[Any]) -> list[Any]:
-    """Return an answer to each input.
-
-    Raises:
-        ClientDisconnect: the client left. Inputs that aren't answered are dropped.
-        RequestError: the queue is full, or there's no answer in time.
-        ClearheadError: an input can't be answered.
-    """
+    """Return an answer to each input; see `Batcher.answers`. Raise ClientDisconnect as soon as the client leaves."""
     request.state.texts.extend(inputs)
     return await _while_connected(request, model.answers(work, inputs))
 
@@ -70,14 +64,9 @@ class _EventStream(StreamingResponse):
 
 
 async def event_stream(request: Request, events: Events, done: bytes = b"") -> Response:
-    """Return a response that sends events as JSON.
+    """Return a response that sends events as JSON, and `done` at the end. It closes `events` when the client leaves.
 
     An error before the first event is raised. A later one is sent as the last event.
-
-    Args:
-        request: the request to answer.
-        events: the events. The generator is closed when the client leaves.
-        done: data that is sent at the end.
     """
     first = await _while_connected(request, anext(events, None))  # None: the request has no texts
 

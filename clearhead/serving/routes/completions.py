@@ -14,7 +14,7 @@ from starlette.responses import Response
 from ...apps.token_scores import Completed, TokenScores
 from ..bodies import from_json, json_response
 from ..groups import Seeded
-from ..limits import Limits, RequestError
+from ..limits import RequestError, RequestLimits
 from ..served_models import ServedModel
 from ..work import Work
 from .asking import answered, event_stream, shelf_of
@@ -69,7 +69,7 @@ class Completion(msgspec.Struct, forbid_unknown_fields=True):
         """The number of choices per prompt."""
         return self.n or 1
 
-    def check(self, limits: Limits) -> None:
+    def check(self, limits: RequestLimits) -> None:
         """Raise RequestError for what isn't supported, or exceeds a limit."""
         for name, neutral in UNUSED.items():
             if (value := getattr(self, name)) and value != neutral:

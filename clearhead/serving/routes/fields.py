@@ -18,11 +18,7 @@ class Fields:
         self._left, self._known = dict(values), list[str]()
 
     def take(self, name: str, kind: Any, default: Any = None) -> Any:
-        """Return a field's value.
-
-        Raises:
-            RequestError: it isn't of this kind.
-        """
+        """Return a field's value. Raise RequestError if it isn't of this kind."""
         self._known.append(name)
         if name not in self._left:
             return default

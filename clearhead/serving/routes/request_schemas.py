@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ...config import TASKS, settings
-from ..limits import Limits
+from ..limits import RequestLimits
 from ..served_models import Languages, ModelShelf, ServedModel
 from .completions import UNUSED, Completion
 from .libretranslate import AUTO, Detect, Translate
@@ -58,7 +58,7 @@ def body_schemas(shelf: ModelShelf) -> dict[str, Schema]:
     return found | {f"/api/{name}": _task(name, shelf) for name in tasks}
 
 
-def _bounded(name: str, schema: Schema, limits: Limits) -> Schema:
+def _bounded(name: str, schema: Schema, limits: RequestLimits) -> Schema:
     """Return the schema of a field with the limits of the server."""
     if "anyOf" in schema:
         return schema | {"anyOf": [_bounded(name, it, limits) for it in schema["anyOf"]]}
@@ -74,7 +74,7 @@ def _bounded(name: str, schema: Schema, limits: Limits) -> Schema:
     return schema
 
 
-def _bounds(limits: Limits) -> dict[str, tuple[float, float]]:
+def _bounds(limits: RequestLimits) -> dict[str, tuple[float, float]]:
     """Return the bounds of numbers by their fields."""
     tokens, n = (1, limits.tokens), (1, limits.n)
     return {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck
 
 from clearhead.serving.guards import Access
-from clearhead.serving.limits import Limits
+from clearhead.serving.limits import RequestLimits
 from clearhead.serving.routes.task_routes import task_routes
 from clearhead.serving.routes_table import make_application
 from clearhead.serving.served_models import ModelShelf
@@ -29,7 +29,7 @@ def references(value: Any) -> Iterator[str]:
 def test_every_route_is_described_and_every_reference_leads_somewhere(translator) -> None:
     found = translator.ask("GET", "/openapi.json").json()
     assert found["openapi"].startswith("3.1")
-    application = make_application(ModelShelf([], None, Limits()), Access(), None)
+    application = make_application(ModelShelf([], None, RequestLimits()), Access(), None)
     assert found["paths"].keys() == {route.path for route in application.routes}
     for operations in found["paths"].values():
         assert all(it["summary"].endswith(".") for it in operations.values())
@@ -55,7 +55,7 @@ def everything(serve, tmp_path_factory, answer_folder, model_folder):
     for verb in ("fill", "embed"):
         folders[verb] = make_encoder_folder(tmp_path_factory.mktemp(verb), task=verb)
     folders |= {"en-fr": model_folder, "answers": answer_folder}
-    small = Limits(chars=8, texts=10, tokens=4, beam=3, n=2)
+    small = RequestLimits(chars=8, texts=10, tokens=4, beam=3, n=2)
     with serve(*(f"{name}={folder}" for name, folder in folders.items()), limits=small) as served:
         yield served, served.ask("GET", "/openapi.json").json()
 
