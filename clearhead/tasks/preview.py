@@ -97,7 +97,7 @@ def media_preview(corpus: Any, config: Config) -> Generator[str, None, set[str]]
     sizes, unread, names = list[Any](), Report((), item="file", width=source.report.width), set[str]()
     for number, name in rows:
         try:
-            sizes.append(_read_image(name, config) if is_image else _read_audio(name, config))
+            sizes.append(_read(name, config, is_image=is_image))
         except DataError as error:
             unread.skip(number, f"{what} {UNREADABLE}", error.what)
             names.add(name)
@@ -118,21 +118,20 @@ def _spread(source: Any) -> list[tuple[int, str]]:
     return [(number, name) for i, (number, name, _) in enumerate(source) if (i + 1) * most // total > i * most // total]
 
 
-def _read_image(name: str, config: Config) -> Any:
-    size = probe_image(name)
-    read_image(name, config.model.image_size or 1, config.model.image_channels or 1)
-    return size
-
-
-def _read_audio(name: str, config: Config) -> Any:
-    size = probe_audio(name)
-    read_audio(name, config.model.sample_rate or size.sample_rate)
+def _read(name: str, config: Config, *, is_image: bool) -> Any:
+    """Return the size of a file that can be read."""
+    size: Any = probe_image(name) if is_image else probe_audio(name)
+    if is_image:
+        read_image(name, config.model.image_size or 1, config.model.image_channels or 1)
+    else:
+        read_audio(name, config.model.sample_rate or size.sample_rate)
     return size
 
 
 def _image_sizes(sizes: Any) -> str:
     colours = sum(it.channels > 1 for it in sizes)
-    small, large = (f"{it.width:,} x {it.height:,}" for it in _ends(sizes, lambda it: it.width * it.height))
+    ends = (end(sizes, key=lambda it: it.width * it.height) for end in (min, max))
+    small, large = (f"{it.width:,} x {it.height:,}" for it in ends)
     return f"{small if small == large else f'{small} to {large}'} pixels, {colours:,} of {len(sizes):,} in colour"
 
 
@@ -142,10 +141,6 @@ def _audio_sizes(sizes: Any) -> str:
     each = f"{rates[0]:,}" if len(rates) == 1 else f"{rates[0]:,} to {rates[-1]:,}"
     length = f"{min(seconds):.2f} to {max(seconds):.2f} seconds, {sum(seconds):,.0f} seconds in all"
     return f"{length}; {each} samples per second"
-
-
-def _ends(values: Any, key: Any) -> Any:
-    return min(values, key=key), max(values, key=key)
 
 
 def _read_as(config: Config) -> str:

@@ -135,18 +135,14 @@ def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:
 
 def _unusable(corpus: LabelledCorpus, found: str, expected: str, value: int) -> DataError:
     source = corpus.source
+    files = f"{' and '.join(source.report.paths)} {'have' if source.is_aligned else 'has'}"
     return DataError(
-        f"{_files(corpus)} {found} (read as {source.report.form})",
+        f"{files} {found} (read as {source.report.form})",
         expected=expected,
         fix=_OTHER_COLUMN + source.roles.plural[0] if source.has_columns else "",
         name="data.labels",
         value=value,
     )
-
-
-def _files(corpus: LabelledCorpus) -> str:
-    source = corpus.source
-    return f"{' and '.join(source.report.paths)} {'have' if source.is_aligned else 'has'}"
 
 
 def _named(labels: Sequence[str]) -> str:

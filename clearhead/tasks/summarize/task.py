@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from ...config import TASKS, Config
 from ...data.forms import PairForm
 from ...readers.column_roles import SUMMARIES
-from ...scoring.bootstrap import FloatArray
 from ...scoring.summary_scores import Rouge, SummaryScores, first, longest, summary_scores
 from ...scoring.translation_scores import References, TokenCounts
 from ..base import EvaluationResult, Units, rotary_positions
@@ -56,11 +55,6 @@ class SummarizationScores:
 def by_name(scores: SummaryScores) -> dict[str, Rouge]:
     """Return ROUGE-1, ROUGE-2 and ROUGE-L by name."""
     return {"rouge1": scores.rouge_1, "rouge2": scores.rouge_2, "rougeL": scores.rouge_l}
-
-
-def of_each(scores: SummaryScores) -> dict[str, FloatArray]:
-    """Return the F1 of each document, from 0 to 100. (N,)"""
-    return {name: 100.0 * rouge.f1.values for name, rouge in by_name(scores).items()}
 
 
 def _percent(scores: SummaryScores) -> dict[str, Any]:
@@ -115,7 +109,7 @@ class Summarization(Sequences):
             held_out.sources,
             answers,
             held_out.references,
-            lambda: of_each(rouge),
+            lambda: {name: 100.0 * it.f1.values for name, it in by_name(rouge).items()},  # (N,)
         )
 
     def numbers(self, scores: SummarizationScores) -> dict[str, float]:
