@@ -47,16 +47,10 @@ def open_texts(paths: Sequence[str], data: DataConfig, *, whole: bool = False) -
     return Documents(paths, data)
 
 
-def texts_in(documents: Documents) -> Iterator[str]:
-    """Yield each line, or each text of JSON Lines. Long texts come in pieces, and blank ones are skipped."""
-    for piece in documents:
-        found = [piece.text] if piece.escaped else piece.text.split("\n")
-        yield from (text for text in found if text.strip())
-
-
 def plain_texts(documents: Documents) -> Iterator[PlainTexts]:
-    """Yield the texts in chunks."""
-    found = texts_in(documents)
+    """Yield each line, or each text of JSON Lines, in chunks. Long texts come in pieces, and blank ones are skipped."""
+    parts = ([piece.text] if piece.escaped else piece.text.split("\n") for piece in documents)
+    found = filter(str.strip, itertools.chain.from_iterable(parts))
     while some := list(itertools.islice(found, _TOGETHER)):
         yield PlainTexts(some)
 

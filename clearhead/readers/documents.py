@@ -6,6 +6,7 @@ files in a folder that aren't text.
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -182,10 +183,11 @@ def _from_text(file: Input, report: Report) -> Iterator[Piece]:
             fix=to_utf8(read_lines(file)),
             name=file.name,
         )
-    begin = report.lines + 1
-    report.add(found)
-    if not is_blank:
-        yield from pieces_of(file.name, (_readable(lines, Report(())) for lines in read_blocks(file)), begin)
+    parts = (_readable(lines, report) for lines in read_blocks(file))
+    if is_blank:
+        deque(parts, maxlen=0)  # only count its lines
+    else:
+        yield from pieces_of(file.name, parts, report.lines + 1)
 
 
 def _readable(lines: Sequence[bytes], report: Report) -> str:

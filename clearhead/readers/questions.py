@@ -12,10 +12,10 @@ from itertools import groupby
 from typing import Any
 
 from ..errors import DataError
-from .files import Input, inputs
+from .files import inputs
 from .question_formats import Entry, is_table, read_json, read_qamr
 from .skipped import Report
-from .source import as_paths
+from .source import Source, as_paths
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def read_questions(data_or_paths: Any) -> QuestionCorpus:
     if not paths:
         raise DataError("no file of questions was given", expected="at least one")
     files = [file for path in paths for file in inputs(path)]
-    report = Report(tuple(it.name if isinstance(it, Input) else Input(it).name for it in paths))
+    report = Source(paths, [files]).report
     report.unit, report.item = "questions", "question"
     used, forms = _Used(report), []
     with ExitStack() as open_files:

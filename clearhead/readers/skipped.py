@@ -57,14 +57,6 @@ class Report:
         if count <= _EXAMPLES:
             self.examples.append(Skipped(line, reason, text))
 
-    def add(self, other: "Report") -> None:
-        """Add the counts of a report on the lines after these."""
-        for reason, count in other.skipped.items():
-            have = self.skipped.get(reason, 0)
-            self.examples += [it for it in other.examples if it.reason == reason][: max(_EXAMPLES - have, 0)]
-            self.skipped[reason] = have + count
-        self.lines, self.used = other.lines, self.used + other.used
-
     def place(self, line: int) -> str:
         """Return the location of a line as a phrase, such as `part-2.tsv line 7`."""
         if not self.files:
