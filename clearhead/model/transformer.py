@@ -9,18 +9,7 @@ from torch import Tensor, nn
 
 from ..config import ModelConfig
 from ..errors import ModelError
-from .assembly import (
-    check_parts,
-    decoder_blocks,
-    embedding_norm,
-    encoder_blocks,
-    final_norm,
-    make_embedding,
-    make_front,
-    make_head,
-    make_positions,
-    make_projection,
-)
+from . import assembly
 from .blocks import DecoderBlock, EncoderBlock
 from .cache import Cache, LayerCache
 from .dropout import Dropout
@@ -287,50 +276,50 @@ def build(config: ModelConfig) -> EncoderDecoder | EncoderModel | Encoder | Deco
     An encoder-only model returns what its head returns, or hidden states (B, S, D) if it has no head. A decoder-only
     model is a language model and returns logits (B, T, V).
     """
-    check_parts(config)
+    assembly.check_parts(config)
     match config.topology:
         case "encoder-only":
-            front = make_front(config)
+            front = assembly.make_front(config)
             encoder = build_encoder(config, front)
-            head = make_head(config, front)
+            head = assembly.make_head(config, front)
             return encoder if head is None else EncoderModel(encoder, head)
         case "decoder-only":
-            return build_decoder(config, make_embedding(config), cross=False)
+            return build_decoder(config, assembly.make_embedding(config), cross=False)
         case "encoder-decoder":
-            front = make_front(config)
+            front = assembly.make_front(config)
             shared = config.tie in ("all", "embeddings") and isinstance(front, Embedding)
-            target = cast(Embedding, front) if shared else make_embedding(config)
+            target = cast(Embedding, front) if shared else assembly.make_embedding(config)
             return EncoderDecoder(build_encoder(config, front), build_decoder(config, target, cross=True))
 
 
 def build_encoder(config: ModelConfig, front: Front) -> Encoder:
     """Return the left of Figure 1, with this front end."""
-    blocks, positions = encoder_blocks(config), make_positions(config, two_sided=True)
+    blocks, positions = assembly.encoder_blocks(config), assembly.make_positions(config, two_sided=True)
     types = TokenTypes(config.n_token_types, config.d_model) if config.n_token_types else None
     return Encoder(
         front,
         positions,
         blocks,
         dropout=config.dropout,
-        norm=final_norm(config),
-        embedding_norm=embedding_norm(config),
+        norm=assembly.final_norm(config),
+        embedding_norm=assembly.embedding_norm(config),
         types=types,
     )
 
 
 def build_decoder(config: ModelConfig, embedding: Embedding, *, cross: bool) -> Decoder:
     """Return the right of Figure 1, with this embedding; without `cross`, a language model."""
-    blocks = decoder_blocks(config, cross=cross)
-    project = make_projection(config, config.tgt_vocab_size, embedding)
-    positions = make_positions(config, two_sided=False)
+    blocks = assembly.decoder_blocks(config, cross=cross)
+    project = assembly.make_projection(config, config.tgt_vocab_size, embedding)
+    positions = assembly.make_positions(config, two_sided=False)
     return Decoder(
         embedding,
         positions,
         blocks,
         project,
         dropout=config.dropout,
-        norm=final_norm(config),
-        embedding_norm=embedding_norm(config),
+        norm=assembly.final_norm(config),
+        embedding_norm=assembly.embedding_norm(config),
         window=config.window,
         pointer=Pointer(config.d_model) if config.copy else None,
     )
