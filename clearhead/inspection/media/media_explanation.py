@@ -180,7 +180,7 @@ class MediaExplanation(Explanation):
         return found
 
 
-def rollout(trace: Trace, row: int = 0) -> Tensor:
+def rollout(trace: Trace) -> Tensor:
     """Return how much of each input position reaches each position of the encoder's output, (S, S).
 
     This is attention rollout (Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers").
@@ -197,7 +197,7 @@ def rollout(trace: Trace, row: int = 0) -> Tensor:
     }
     found: Tensor | None = None
     for number in sorted(layers):
-        weights = layers[number].weights.values[row].double().mean(0)
+        weights = layers[number].weights.values[0].double().mean(0)
         mixed = (weights + torch.eye(len(weights), dtype=weights.dtype, device=weights.device)) / 2
         found = mixed if found is None else mixed @ found
     assert found is not None

@@ -20,7 +20,7 @@ from ..media.media_explanation import MediaExplanation
 from ..record.forward_pass import Pass
 from ..record.parts import count_parameters, stacks
 from ..record.switches import switched_off, without
-from ..views.contrast import Masks
+from ..views.contrast import Masks, Words
 from ..views.explanation import Explanation
 from ..views.token_attribution import attribute_tokens
 from .arrays import float_array, shades_array
@@ -70,23 +70,22 @@ def page_data(
         film: the frames of a watched run.
         live: leave out what the page can ask for later: the answers without each part.
     """
-    about = {
+    special, suppressed = config.model.special, explanation.config.decode.suppress_special
+    values = {
         "task": config.train.task or "translate",
         "command": command,
         "model": model_facts(explanation.model, config, name),
-    }
-    found = PageData(about)
-    values = found.values
-    values |= {"source": explanation.text, "text": explanation.answer, "values": dict(explanation.values)}
-    values |= {
+        "source": explanation.text,
+        "text": explanation.answer,
+        "values": dict(explanation.values),
         "span": explanation.span,
         "tokens": _tokens(explanation, config),
         "prefix": list(explanation.prefix),
         "forced": explanation.forced,
         "off": explanation.trace.off,
+        **predictions(explanation, [*special.ids] if suppressed else ()),
     }
-    special = config.model.special
-    values |= predictions(explanation, [*special.ids] if explanation.config.decode.suppress_special else ())
+    found = PageData(values)
     values["parts"] = part_data(explanation)
     values["attention"] = attention_data(explanation, found.leave_out)
     if "decoder.cross" in explanation.places:
@@ -95,9 +94,12 @@ def page_data(
         values["lens"] = explanation.lens.to_dict()["layers"]
         values["residuals"] = [[it, *norms] for it, *norms in explanation.trace.residuals()]
     if explanation.search is not None:
-        candidates = [[i for *_, i in it] for it in values["alternatives"]]
-        values["search"] = search_data(explanation, candidates)
-    _add_reasons(explanation, found)
+        values["search"] = search_data(explanation, _candidates(explanation, values))
+    if explanation.choice is not None and (values.get("alternatives") or values.get("labels")):
+        try:
+            values["why"] = reasons(explanation, _candidates(explanation, values))
+        except (ConfigError, ModelError) as error:
+            found.leave_out("why this and not that", error.what)
     still_on = set(explanation.trace.off) - set(switched_off(explanation.model))
     with without(explanation.model, *still_on):  # what runs again is compared with the recorded pass
         forward = explanation.forward
@@ -167,18 +169,11 @@ def _tokens(explanation: Explanation, config: Config) -> dict[str, Any]:
     return found | {"begins": max(len(explanation.said) - len(explanation.forward.targets), 0)}
 
 
-def _add_reasons(explanation: Explanation, found: PageData) -> None:
-    values = found.values
-    if explanation.choice is None or not (values.get("alternatives") or values.get("labels")):
-        return
-    if explanation.said:
-        candidates = [[i for *_, i in it] for it in values["alternatives"]]
-    else:
-        candidates = [[i for *_, i in values.get("labels") or values["alternatives"][0]]]
-    try:
-        values["why"] = reasons(explanation, candidates)
-    except (ConfigError, ModelError) as error:
-        found.leave_out("why this and not that", error.what)
+def _candidates(explanation: Explanation, values: Mapping[str, Any]) -> list[list[int]]:
+    """Return the ids of what was likely at each place: one for labels, and for masks the first."""
+    is_answer = isinstance(explanation.choice, Words)
+    likely = values["alternatives"] if is_answer else [values.get("labels") or values["alternatives"][0]]
+    return [[i for *_, i in it] for it in likely]
 
 
 def _words(forward: Pass, leave_out: Callable[[str, str], None]) -> dict[str, Any]:

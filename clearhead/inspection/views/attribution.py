@@ -19,7 +19,7 @@ from ...model.blocks import DecoderBlock, EncoderBlock
 from ...model.norms import AddNorm, LayerNorm, RMSNorm
 from ...model.transformer import Decoder, Encoder
 from ..record.trace import Trace
-from .text_columns import preformatted, with_note, wrapped
+from .text_columns import bar, preformatted, with_note, wrapped
 
 _INPUT = ("embedding", "types", "positions")
 
@@ -76,9 +76,7 @@ class Attribution:
             lines = [f'why "{self.said}": its logit is {self.difference:+.4f}']
         longest = max((abs(it.value) for it in self.contributions), default=1.0) or 1.0
         for it in self.contributions:
-            size = round(16 * abs(it.value) / longest)
-            bar = f"{'<' * size:>16}|" if it.value < 0 else f"{'':16}|{'>' * size}"
-            lines.append(f"  {it.part:<32}{it.value:>+9.4f}  {bar}".rstrip())
+            lines.append(f"  {it.part:<32}{it.value:>+9.4f}  {bar(it.value, longest)}".rstrip())
         lines.append(f"  {'sum':<32}{self.difference + 0.0:>+9.4f}  error {self.error:.1e}")
         lines += ["", *wrapped("by layer: ", [f"{name} {value:+.4f} " for name, value in self.by_layer().items()])]
         lines += wrapped("", self._extremes().split())
@@ -94,9 +92,7 @@ class Attribution:
 Term = tuple[str, Tensor]  # a part, and what it added at each position, (T, D) in float64
 
 
-def attribute(
-    stack: Encoder | Decoder, trace: Trace, reading: Tensor, direction: Tensor, *, row: int = 0
-) -> list[Contribution]:
+def attribute(stack: Encoder | Decoder, trace: Trace, reading: Tensor, direction: Tensor) -> list[Contribution]:
     """Split <weighted mean of the stack's output, `direction`> into contributions of the parts of a recorded pass.
 
     Args:
@@ -104,46 +100,46 @@ def attribute(
         trace: the recorded pass.
         reading: the weight of each position in the mean, (T,). Often it's 1 for a single position.
         direction: a row of the projection, or the difference of two rows, (D,).
-        row: the row of the batch to use.
 
     Raises:
         ModelError: a custom norm can't be split.
     """
     reading, direction = _double(reading), _double(direction)
-    terms = output_terms(stack, trace, row)
+    terms = output_terms(stack, trace)
     return [Contribution(part, float(reading @ (values @ direction))) for part, values in terms]
 
 
-def output_terms(stack: Encoder | Decoder, trace: Trace, row: int = 0) -> list[Term]:
+def output_terms(stack: Encoder | Decoder, trace: Trace) -> list[Term]:
     """Split the output of a stack into what each part of a recorded pass added to it. The terms sum to the output.
 
     Raises:
         ModelError: a custom norm can't be split.
     """
     name = "encoder" if isinstance(stack, Encoder) else "decoder"
-    terms = list(_embedded(name, stack, trace, row))
+    terms = list(_embedded(name, stack, trace))
     if stack.embedding_norm is not None:
-        terms = _normalised(terms, stack.embedding_norm, trace, f"{name}.embedding_norm", row)
+        terms = _normalised(terms, stack.embedding_norm, trace, f"{name}.embedding_norm")
     for number, block in enumerate(stack.blocks):
         assert isinstance(block, EncoderBlock | DecoderBlock)
         for kind, part, add_norm, place in _sub_layers(block):
             of, around = f"{name}.{number}.{kind}", f"{name}.{number}.{place}"
-            added = _added(of, part, trace, row)
-            terms += _switched_off(added) if _is_off(add_norm, trace, around) else added
+            added = _added(of, part, trace)
+            is_off = _is_off(add_norm, trace, around)
+            terms += [(it, torch.zeros_like(values) if is_off else values) for it, values in added]
             if not add_norm.pre_norm:
-                terms = _normalised(terms, add_norm.norm, trace, f"{around}.norm", row)
+                terms = _normalised(terms, add_norm.norm, trace, f"{around}.norm")
     if not isinstance(stack.norm, nn.Identity):
-        terms = _normalised(terms, stack.norm, trace, f"{name}.norm", row)
+        terms = _normalised(terms, stack.norm, trace, f"{name}.norm")
     return terms
 
 
-def _embedded(name: str, stack: Encoder | Decoder, trace: Trace, row: int) -> Iterator[Term]:
-    tokens, whole = (_double(trace[f"{name}.{it}"].output[row]) for it in ("embedding", "embedded"))
+def _embedded(name: str, stack: Encoder | Decoder, trace: Trace) -> Iterator[Term]:
+    tokens, whole = (_double(trace[f"{name}.{it}"].output[0]) for it in ("embedding", "embedded"))
     if stack.embedding_norm is not None:
-        whole = _double(trace[f"{name}.embedding_norm"].inputs[0][row])
+        whole = _double(trace[f"{name}.embedding_norm"].inputs[0][0])
     yield f"{name}.embedding", tokens
     if isinstance(stack, Encoder) and stack.types is not None:
-        types = _double(trace[f"{name}.types"].output[row])
+        types = _double(trace[f"{name}.types"].output[0])
         yield f"{name}.types", types
         tokens = tokens + types
     if not torch.equal(tokens, whole):
@@ -161,13 +157,13 @@ def _sub_layers(block: EncoderBlock | DecoderBlock) -> Iterator[tuple[str, nn.Mo
     yield "feed_forward", block.feed_forward, block.add_norm_3, "add_norm_3"
 
 
-def _added(of: str, part: nn.Module, trace: Trace, row: int) -> Iterator[Term]:
+def _added(of: str, part: nn.Module, trace: Trace) -> Iterator[Term]:
     """Yield the terms that a sub-layer added. Each head is a separate term, since W_O sums over heads."""
     if of.endswith("feed_forward"):
-        yield of, _double(trace[of].output[row])
+        yield of, _double(trace[of].output[0])
         return
     assert isinstance(part, SelfAttention | CrossAttention)
-    heads, out = _double(trace.calls[of][-1].output[row]), part.out  # (H, T, K)
+    heads, out = _double(trace.calls[of][-1].output[0]), part.out  # (H, T, K)
     matrix = _double(out.weight).unflatten(1, (heads.size(0), -1))  # (D, H, K)
     for head in range(heads.size(0)):
         yield f"{of}.head.{head}", heads[head] @ matrix[:, head].T
@@ -183,12 +179,7 @@ def _is_off(add_norm: AddNorm, trace: Trace, around: str) -> bool:
     return norm is not None and torch.equal(before, norm[-1].inputs[0])
 
 
-def _switched_off(terms: Iterator[Term]) -> Iterator[Term]:
-    """Yield the same terms with zeros."""
-    return ((part, torch.zeros_like(values)) for part, values in terms)
-
-
-def _normalised(terms: list[Term], norm: nn.Module, trace: Trace, name: str, row: int) -> list[Term]:
+def _normalised(terms: list[Term], norm: nn.Module, trace: Trace, name: str) -> list[Term]:
     """Apply a norm to each term, with the scale of the recorded pass."""
     if not isinstance(norm, LayerNorm | RMSNorm):
         raise ModelError(
@@ -197,16 +188,17 @@ def _normalised(terms: list[Term], norm: nn.Module, trace: Trace, name: str, row
             name=name,
             value=type(norm).__name__,
         )
-    x = _double(trace[name].inputs[0][row])
-    centred = x - x.mean(-1, keepdim=True) if isinstance(norm, LayerNorm) else x
-    scale = (centred.square().mean(-1, keepdim=True) + norm.eps).rsqrt()
+    x = _double(trace[name].inputs[0][0])
+    scale = (_centred(x, norm).square().mean(-1, keepdim=True) + norm.eps).rsqrt()
     gain = 1.0 if norm.weight is None else _double(norm.weight)
-    found = []
-    for part, values in terms:
-        centred = values - values.mean(-1, keepdim=True) if isinstance(norm, LayerNorm) else values
-        found.append((part, centred * scale * gain))
+    found = [(part, _centred(values, norm) * scale * gain) for part, values in terms]
     bias = getattr(norm, "bias", None)
     return found if bias is None else [*found, (f"{name}.bias", _double(bias).expand_as(x))]
+
+
+def _centred(x: Tensor, norm: LayerNorm | RMSNorm) -> Tensor:
+    """Subtract the mean, as layer normalisation does."""
+    return x - x.mean(-1, keepdim=True) if isinstance(norm, LayerNorm) else x
 
 
 def _double(x: Tensor) -> Tensor:

@@ -106,7 +106,8 @@ def draw_search(tree: SearchTree, path: Path) -> None:
     places: dict[int, tuple[float, float]] = {-1: (0.0, 0.0)}
     for step in tree.steps:
         places |= {node.number: (float(node.step), float(row)) for row, node in enumerate(step)}
-    winner = {*_ancestors(tree, tree.answers[0].node)} if tree.answers else set()
+    last = tree.answers[0].node if tree.answers else None
+    winner = set() if last is None else {it.number for it in tree.path(last)}
     tallest = max((len(step) for step in tree.steps), default=1)
     with drawing(path, layout="compressed", again=_RETRY) as figure:
         figure.set_size_inches(1.15 * len(tree.steps) + 1.6, 0.42 * tallest + 1.6)
@@ -148,11 +149,3 @@ def _reason(tree: SearchTree) -> str:
     ]
     key = "thick: the path to the first answer; cache: tokens that each beam held before a step"
     return "\n".join([key, "", *lines, *tree.verdict(), *textwrap.wrap(tree.note, _NOTE)])
-
-
-def _ancestors(tree: SearchTree, number: int | None) -> list[int]:
-    found = []
-    while number is not None and number >= 0:
-        found.append(number)
-        number = tree.nodes[number].parent
-    return found

@@ -81,13 +81,7 @@ def lens_logits(decoder: Decoder, trace: Trace) -> dict[str, Tensor]:
         return {name: decoder.projection(decoder.norm(x)) for name, x in states.items()}
 
 
-def lens(
-    decoder: Decoder,
-    trace: Trace,
-    said: Sequence[int],
-    pieces: Callable[[Iterable[int]], list[str]],
-    row: int = 0,
-) -> Lens:
+def lens(decoder: Decoder, trace: Trace, said: Sequence[int], pieces: Callable[[Iterable[int]], list[str]]) -> Lens:
     """Return the predictions of every decoder layer at every position of a recorded pass.
 
     Args:
@@ -95,12 +89,11 @@ def lens(
         trace: the recorded pass.
         said: the token ids of the answer, (T,).
         pieces: converts token ids to text.
-        row: the row of the batch to use.
     """
     answer = torch.tensor(said)
     layers = []
     for name, logits in lens_logits(decoder, trace).items():
-        p = logits[row].float().softmax(-1).cpu()
+        p = logits[0].float().softmax(-1).cpu()
         best, ids = p.topk(min(_BEST, p.size(-1)))
         ranks = (p > p.gather(-1, answer[:, None])).sum(-1)
         tokens = tuple(tuple(pieces(some)) for some in ids.tolist())

@@ -123,7 +123,7 @@ class SearchTree:
 
     def finish(self, hypotheses: Sequence[Hypothesis], text: Callable[[Sequence[int]], str]) -> Self:
         """Add the answers, best first. Return the tree."""
-        ends = {(node.fate, *self.path(node.number)): node.number for node in self.nodes}
+        ends = {(node.fate, *_tokens(self.path(node.number))): node.number for node in self.nodes}
         for it in hypotheses:
             length = len(it.token_log_probabilities)
             spelt = tuple(self.spell(i) for i in it.ids)
@@ -135,14 +135,13 @@ class SearchTree:
             self.answers.append(found)
         return self
 
-    def path(self, number: int) -> list[str]:
-        """Return the tokens from the start to a node."""
-        tokens: list[str] = []
+    def path(self, number: int) -> list[Node]:
+        """Return the nodes from the start to a node."""
+        found: list[Node] = []
         while number >= 0:
-            node = self.nodes[number]
-            tokens.append(node.token)
-            number = node.parent
-        return tokens[::-1]
+            found.append(self.nodes[number])
+            number = found[-1].parent
+        return found[::-1]
 
     @property
     def steps(self) -> list[list[Node]]:
@@ -181,7 +180,7 @@ class SearchTree:
 
     def _hypothesis(self, node: Node) -> str:
         """Return the tokens before a candidate, cut at the start to fit the column."""
-        path = self.path(node.parent) if node.parent >= 0 else ["(start)"]
+        path = _tokens(self.path(node.parent)) or ["(start)"]
         if cell_len(" ".join(path)) <= _TEXT:
             return " ".join(path)
         while len(path) > 1 and cell_len(" ".join(["…", *path])) > _TEXT:
@@ -214,6 +213,10 @@ class SearchTree:
         rank, rival = rivals[0]
         lead = rival.total - first.total
         return [f"Answer {rank}'s total is higher by {lead:.4f}, but it's shorter: the length penalty decides."]
+
+
+def _tokens(path: Sequence[Node]) -> list[str]:
+    return [it.token for it in path]
 
 
 def _number(value: float) -> str:

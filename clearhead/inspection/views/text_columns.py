@@ -51,6 +51,12 @@ def _folds(line: str, width: int) -> list[str]:
     return [part.strip() for part in wrapped("", words, width)] if cell_len(line) > width else [line]
 
 
+def bar(value: float, largest: float, width: int = 16) -> str:
+    """Return a bar to the right of a line if a value is positive, otherwise to its left, `width` columns at most."""
+    size = round(width * abs(value) / largest)
+    return f"{'<' * size:>{width}}|" if value < 0 else f"{'':{width}}|{'>' * size}"
+
+
 def with_note(view: str, note: str) -> str:
     """Return a view with a note below it, if there is one."""
     return f"{view}\n\n{textwrap.fill(note, WIDTH)}" if note else view

@@ -19,13 +19,13 @@ from torch import Tensor, nn
 from ...model.transformer import evaluation
 from ..record.forward_pass import Pass
 from ..record.uncompiled import uncompiled
-from .text_columns import cut, left, preformatted, right, wrapped
+from .text_columns import bar, cut, left, preformatted, right, wrapped
 
 _TOGETHER = 4096  # tokens in a batch
 _POINTS = (16, 32, 64)  # of the path of integrated gradients; more if fewer aren't exact
 _FEW = (8,)  # points for the sum of everything said, when speed matters more
 _EXACT = 0.01  # the largest error of a sum, relative to the largest difference
-_BAR, _SHOWN, _NAME = 16, 3, 18  # columns of half a bar, tokens for each token of the answer, columns of a token
+_SHOWN, _NAME = 3, 18  # tokens for each token of the answer, columns of a token
 
 
 def attribute_tokens(forward: Pass, *, each: bool = True) -> "TokenAttribution":
@@ -162,9 +162,7 @@ class TokenAttribution:
         yield f'which tokens spoke for "{name}" (log-probability {float(self.whole[0]):.4f})'
         yield f"  {'token':<{_NAME}}{'hiding it':>10}{'gradients':>11}"
         for token, fall, slope in zip(self.tokens, self.falls[:, 0].tolist(), self.gradients[:, 0].tolist()):
-            size = round(_BAR * abs(fall) / most)
-            bar = f"{'<' * size:>{_BAR}}|" if fall < 0 else f"{'':{_BAR}}|{'>' * size}"
-            yield f"  {left(token, _NAME)}{fall:>+10.4f}{slope:>+11.4f}  {bar}".rstrip()
+            yield f"  {left(token, _NAME)}{fall:>+10.4f}{slope:>+11.4f}  {bar(fall, most)}".rstrip()
 
     def _of_answer(self) -> Iterator[str]:
         yield "how much each token mattered: the fall of the log-probability when it is hidden,"

@@ -37,7 +37,7 @@ def test_the_scores_of_the_tree_are_those_of_the_search(how: dict[str, object]) 
         if found.node is not None:
             node = tree.nodes[found.node]
             assert node.fate == ("ended" if found.finished else "kept") and node.score == pytest.approx(found.score)
-            assert [it for it in tree.path(found.node) if it != "2"] == found.text.split()
+            assert [it.token for it in tree.path(found.node) if it.token != "2"] == found.text.split()
 
 
 def test_each_candidate_continues_a_beam_that_was_kept() -> None:
