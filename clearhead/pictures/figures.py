@@ -198,20 +198,7 @@ def _draw_score(panel: "Axes", series: tuple[list[float], list[float]], score: C
         panel.margins(y=0.25)
     else:
         panel.set_ylim(bottom=0, top=1.25 * max(series[1]) or 1)
-    _mark_best(panel, series, score)
-
-
-def _mark_best(panel: "Axes", series: tuple[list[float], list[float]], score: Curve) -> None:
     sign = -1 if score.lower else 1
-    # ties go to the newest step, as in training
-    best = max(range(len(series[1])), key=lambda n: (sign * series[1][n], n))
-    step, value = series[0][best], series[1][best]
-    panel.annotate(
-        f"{value:{score.digits}}",
-        (step, value),
-        xytext=(0, 6),
-        textcoords="offset points",
-        ha="center",
-        color=WARM,
-        fontweight="bold",
-    )
+    step, value = max(zip(*series), key=lambda it: (sign * it[1], it[0]))  # ties go to the newest step, as in training
+    style: dict[str, Any] = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontweight": "bold"}
+    panel.annotate(f"{value:{score.digits}}", (step, value), color=WARM, **style)

@@ -25,11 +25,37 @@ _SECONDS = 0.6  # duration of a frame of the GIF
 _LAST = 2.4  # duration of the last frame, before the GIF restarts
 
 
+class _Panels:
+    """Small pictures of the heads of an attention module, all with the rows, columns and scale of the last frame."""
+
+    def __init__(self, last: Frame, place: str) -> None:
+        self.place, (self.queries, self.keys) = place, last.axes[place]
+        one, patch = len(self.queries) == 1, _PATCH.fullmatch(self.keys[-1])
+        self.across = int(patch[1]) + 1 if patch and one else 0  # patches in a row, if one query attends to an image
+        self.darkest = float(np.max(last.weights[place])) if one else 1.0
+        self.cell = _SIDE / max(len(self.queries), len(self.keys))  # in inches
+
+    def draw(self, panel: "Axes", frame: Frame, head: int, *, above: bool, beside: bool, right: bool = False) -> None:
+        """Draw a head, with the names of the keys above it and of the queries beside it. Patches need no names."""
+        weights = np.array(frame.weights[self.place][head])
+        shown = weights[0, -(self.across**2) :].reshape(self.across, self.across) if self.across else weights
+        panel.imshow(shown, cmap="Blues", vmin=0, vmax=self.darkest, interpolation="nearest",
+                     aspect="equal" if self.across else "auto")  # fmt: skip
+        panel.grid(visible=False)
+        queries, keys = ([readable(it, 12) for it in names] for names in frame.axes[self.place])
+        if not self.across:
+            panel.set_xlim(-0.5, len(self.keys) - 0.5)
+            panel.set_ylim(len(self.queries) - 0.5, -0.5)
+        columns = keys[: len(self.keys)] if above and not self.across else ()
+        rows = queries[: len(self.queries)] if beside and not self.across else ()
+        tick_pieces(panel, self.cell, columns, rows, right=right)
+
+
 def draw_sheet(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[str, str]) -> None:
     """Draw the loss and the score, and below them up to eight frames as columns, with a row for each head."""
     chosen = sorted({round(i) for i in np.linspace(0, len(frames) - 1, min(_ACROSS, len(frames)))})
     shown = [frames[i] for i in chosen]
-    n_heads = len(shown[-1].weights[place])
+    n_heads, panels = len(shown[-1].weights[place]), _Panels(shown[-1], place)
     with drawing(path, again=_AGAIN) as figure:
         figure.set_size_inches(max(_SIDE * len(shown), 4) + 1.6, _SIDE * (n_heads + 1) + 1.8)
         grid = figure.add_gridspec(n_heads + 1, len(shown), height_ratios=[0.8] + [1.0] * n_heads)
@@ -37,9 +63,7 @@ def draw_sheet(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[
         for column, frame in enumerate(shown):
             for head in range(n_heads):
                 panel, last = figure.add_subplot(grid[head + 1, column]), column == len(shown) - 1
-                _show(panel, frame, place, head, shown[-1])
-                keys, queries = _names(frame, shown[-1], place)
-                tick_pieces(panel, _cell(shown[-1], place), () if head else keys, queries if last else (), right=True)
+                panels.draw(panel, frame, head, above=not head, beside=last, right=True)
                 if not column:
                     panel.set_ylabel(f"head {head}", color=INK)
                 if head == n_heads - 1:
@@ -80,7 +104,7 @@ def _colors() -> list[int]:
 
 def _draw_still(frames: Sequence[Frame], number: int, place: str, path: Path, labels: Mapping[str, str]) -> None:
     """Draw one frame of the GIF. All frames have the same size and layout, so only what changes moves."""
-    frame, last = frames[number], frames[-1]
+    frame, panels = frames[number], _Panels(frames[-1], place)
     n_heads = len(frame.weights[place])
     across = min(n_heads, 4)
     down = math.ceil(n_heads / across)
@@ -95,53 +119,12 @@ def _draw_still(frames: Sequence[Frame], number: int, place: str, path: Path, la
         for head in range(n_heads):
             row, column = divmod(head, across)
             panel = figure.add_subplot(grid[row, column])
-            _show(panel, frame, place, head, last)
-            keys, queries = _names(frame, last, place)
-            tick_pieces(panel, _cell(last, place), () if row else keys, () if column else queries)
+            panels.draw(panel, frame, head, above=not row, beside=not column)
             panel.set_xlabel(f"head {head}", color=INK)
         draw_curves(figure.add_subplot(grid[down, :]), frames, [frame.step], labels)
         text, answer = (readable(it, 44) for it in (frame.text, frame.answer))
         title = f'{place} of "{text}"\nstep {frame.step:,}: {answer}'
         figure.suptitle(title, x=0.02, ha="left", fontsize=11, fontweight="bold", parse_math=False)
-
-
-def _show(panel: "Axes", frame: Frame, place: str, head: int, last: Frame) -> None:
-    """Draw the weights of a head, with the same number of rows and columns as the last frame."""
-    rows, columns = (len(it) for it in last.axes[place])
-    weights = np.array(frame.weights[place][head])
-    panel.grid(visible=False)
-    if across := _patches_across(last, place):
-        grid = weights[0, -(across**2) :].reshape(across, across)
-        panel.imshow(grid, cmap="Blues", vmin=0, vmax=_highest(last, place), interpolation="nearest")
-        return
-    panel.imshow(weights, cmap="Blues", vmin=0, vmax=_highest(last, place), interpolation="nearest", aspect="auto")
-    panel.set_xlim(-0.5, columns - 0.5)
-    panel.set_ylim(rows - 0.5, -0.5)
-
-
-def _patches_across(frame: Frame, place: str) -> int:
-    """Return the patches in a row if one query attends to an image, otherwise 0."""
-    queries, keys = frame.axes[place]
-    found = _PATCH.fullmatch(keys[-1])
-    return int(found[1]) + 1 if found and len(queries) == 1 else 0
-
-
-def _highest(frame: Frame, place: str) -> float:
-    """Return the weight with the darkest colour: 1, or the maximum if there is only one query."""
-    return float(np.max(frame.weights[place])) if len(frame.axes[place][0]) == 1 else 1.0
-
-
-def _names(frame: Frame, last: Frame, place: str) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the labels of a frame's keys and queries, up to the numbers in the last frame. Patches need none."""
-    if _patches_across(last, place):
-        return (), ()
-    queries, keys = (names[: len(room)] for names, room in zip(frame.axes[place], last.axes[place]))
-    return [readable(it, 12) for it in keys], [readable(it, 12) for it in queries]
-
-
-def _cell(last: Frame, place: str) -> float:
-    """Return the size of a cell in inches."""
-    return _SIDE / max(len(it) for it in last.axes[place])
 
 
 def _below(frame: Frame, labels: Mapping[str, str]) -> str:
