@@ -107,15 +107,13 @@ def new_regular_file(name: str) -> Path:
     return path
 
 
-def new_picture(ending: str) -> Callable[[str], Path]:
+def new_file_of(ending: str, otherwise: str = " or use another option") -> Callable[[str], Path]:
     """Return an argparse type for an output file with the given extension, such as png."""
 
-    def picture(name: str) -> Path:
+    def checked(name: str) -> Path:
         path = new_file(name)
         if path.suffix.lower() != f".{ending}":
-            raise argparse.ArgumentTypeError(
-                f"{name} doesn't end in .{ending}; add the extension or use another option"
-            )
+            raise argparse.ArgumentTypeError(f"{name} doesn't end in .{ending}; add the extension{otherwise}")
         return path
 
-    return picture
+    return checked

@@ -32,14 +32,6 @@ def from_json(body: bytes, kind: type[T]) -> T:
         raise RequestError(400, what, expected="a JSON object in UTF-8, without lone surrogates") from error
 
 
-def as_object(value: object, kind: type[T]) -> T:
-    """Check the fields of a form, whose numbers are strings. Raise RequestError if they don't fit."""
-    try:
-        return msgspec.convert(value, type=kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise _unfit("form", error) from error
-
-
 def _unfit(what: str, error: msgspec.ValidationError) -> RequestError:
     field = str(error).partition("$.")[2].partition("`")[0].partition("[")[0]
     why = str(error).replace("`", "'").replace("$.", "")
@@ -52,7 +44,11 @@ async def fields_of(request: Request, kind: type[T]) -> T:
     if form in ("application/x-www-form-urlencoded", "multipart/form-data"):
         async with form_of(request, max_files=0, max_fields=1_000) as given:
             values: dict[str, Any] = {name: given.getlist(name) for name in given}
-        return as_object({name: it if len(it) > 1 else it[0] for name, it in values.items()}, kind)
+        fields = {name: it if len(it) > 1 else it[0] for name, it in values.items()}
+        try:
+            return msgspec.convert(fields, type=kind, strict=False)  # the numbers of a form are strings
+        except msgspec.ValidationError as error:
+            raise _unfit("form", error) from error
     expect_json(form)
     return from_json(await request.body(), kind)
 

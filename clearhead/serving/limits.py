@@ -1,4 +1,4 @@
-"""RequestLimits on what one request may ask for, and the errors for requests that can't be answered."""
+"""Limits on what one request may ask for, and the errors for requests that can't be answered."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

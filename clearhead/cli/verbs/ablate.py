@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ...config.messages import say
 from ..data_options import FILES, add_reading_options, read_as_trained
 from ..models import WATCHED, add_search_options, open_model
-from ..output import ProgressLine, new_picture, to_json
+from ..output import ProgressLine, new_file_of, to_json
 from ..parser import Options, Parser, UsageError, Verb, whole_number
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--score", metavar="NAME", help="score to compare, such as bleu, chrf or f1 (default: the task's main score)"
     )
-    parser.add_argument("--png", type=new_picture("png"), metavar="FILE", help="save a plot of the results as PNG")
-    parser.add_argument("--svg", type=new_picture("svg"), metavar="FILE", help="save a plot of the results as SVG")
+    parser.add_argument("--png", type=new_file_of("png"), metavar="FILE", help="save a plot of the results as PNG")
+    parser.add_argument("--svg", type=new_file_of("svg"), metavar="FILE", help="save a plot of the results as SVG")
     parser.add_flag("--json", "print the results as JSON")
     add_reading_options(parser)
     add_search_options(parser, WATCHED)

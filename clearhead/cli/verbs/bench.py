@@ -1,6 +1,6 @@
 """`clearhead bench`: measure how fast models train on this machine, or how fast one decodes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -86,12 +86,17 @@ def _training_table(report: "TrainingSpeed") -> str:
     """Return target tokens per second, and shares of the limits."""
     ways = [it.arrangement for it in report.rates[0]]
     names = [f"{it.processes} processes" if it.processes > 1 else _threads(it.threads) for it in ways]
-    lines = [f"{'target tokens per second':<24}" + "".join(f"{it:>18}" for it in names)]
-    for row in report.rates:
-        found = "".join(f"{it.tokens:>12,.0f} {it.share:>5.0%}" for it in row)
-        lines.append(f"{f'{row[0].preset} {row[0].precision}':<24}{found}")
+    rows = {f"{row[0].preset} {row[0].precision}": [(it.tokens, it.share) for it in row] for row in report.rates}
     shares = "Percentages are shares of the limit of multiplying, for 6 operations per weight and token."
-    return "\n".join([*lines, "", shares])
+    return "\n".join([*_table(f"{'target tokens per second':<24}", names, rows), "", shares])
+
+
+def _table(title: str, names: Sequence[str], rows: Mapping[str, Sequence[tuple[float, float]]]) -> list[str]:
+    """Return a row of names, and rows of rates and shares."""
+    lines = [title + "".join(f"{name:>18}" for name in names)]
+    for name, row in rows.items():
+        lines.append(f"{name:<{len(title)}}" + "".join(f"{rate:>12,.0f} {share:>5.0%}" for rate, share in row))
+    return lines
 
 
 def _threads(count: int) -> str:
@@ -117,7 +122,10 @@ def _run_decoding(options: Options) -> None:
         print(to_json(values | {"fastest": {"engine": fastest.engine, "precision": fastest.precision}}))
         return
     print(_about(machine))
-    print(_table(CELLS, rows))
+    names = [f"beam {beam}, batch {batch}" for beam, batch in CELLS]
+    shares = {f"{row[0].engine} {row[0].precision}": [(it.tokens, min(it.share, 1)) for it in row] for row in rows}
+    print("\n".join(_table(f"{'tokens per second':<18}", names, shares)))
+    print("\nPercentages are shares of what the machine could do.")
     print(_advice(options.folder, app.task.verb, auto, fastest))
 
 
@@ -128,16 +136,6 @@ def _about(machine: "Machine") -> str:
         f"a step reads {machine.n_weights:,} weights: {read}\n"
         f"and multiplies them: {products} (billions of operations per second)\n"
     )
-
-
-def _table(cells: Sequence[tuple[int, int]], rows: Sequence[Sequence["Rate"]]) -> str:
-    """Return tokens per second, and shares of the machine's limit."""
-    names = [f"beam {beam}, batch {batch}" for beam, batch in cells]
-    lines = [f"{'tokens per second':<18}" + "".join(f"{name:>18}" for name in names)]
-    for row in rows:
-        found = "".join(f"{it.tokens:>12,.0f} {min(it.share, 1):>5.0%}" for it in row)
-        lines.append(f"{f'{row[0].engine} {row[0].precision}':<18}{found}")
-    return "\n".join([*lines, "", "Percentages are shares of what the machine could do."])
 
 
 def _advice(folder: str, verb: str, auto: str, fastest: "Rate") -> str:

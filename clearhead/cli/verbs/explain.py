@@ -12,7 +12,7 @@ from ...inspection.views.places import PLACES
 from ..input_lines import text_of, whole_text
 from ..input_warnings import warn
 from ..models import WATCHED, add_greedy, add_search_options, apply_greedy, open_model
-from ..output import new_picture, to_json
+from ..output import new_file_of, to_json
 from ..parser import Options, Parser, UsageError, Verb
 from ..setting_options import given_settings
 
@@ -52,16 +52,16 @@ def _add_options(parser: Parser) -> None:
     parser.add_number("--layer", "layer index, starting at 0 (default: 0; all for --heads and images)")
     parser.add_number("--head", "head index, starting at 0 (default: 0)")
     parser.add_argument(
-        "--png", type=new_picture("png"), metavar="FILE", help="save the view as a PNG image (default view: --heads)"
+        "--png", type=new_file_of("png"), metavar="FILE", help="save the view as a PNG image (default view: --heads)"
     )
     parser.add_argument(
-        "--svg", type=new_picture("svg"), metavar="FILE", help=parser.rare("save the view as an SVG image")
+        "--svg", type=new_file_of("svg"), metavar="FILE", help=parser.rare("save the view as an SVG image")
     )
     parser.add_argument(
-        "--gif", type=new_picture("gif"), metavar="FILE", help=parser.rare("save the film as an animated GIF")
+        "--gif", type=new_file_of("gif"), metavar="FILE", help=parser.rare("save the film as an animated GIF")
     )
     parser.add_argument(
-        "--html", type=new_picture("html"), metavar="FILE", help="save a page that shows everything, for any browser"
+        "--html", type=new_file_of("html"), metavar="FILE", help="save a page that shows everything, for any browser"
     )
     parser.add_flag("--json", "print all results as one JSON document")
     parser.add_argument("--prefix", metavar="TEXT", help="text that the answer starts with")

@@ -65,14 +65,10 @@ def _run(options: Options) -> None:
     for name in names:
         _check(_load(name.folder, options))
     if options.host not in _LOCAL:
-        _warn_of_others(options)
+        say(f"--host {options.host}: other machines can send requests, and texts travel unencrypted")
+        if not options.api_key_file:
+            say("  anyone who reaches this port can use the models; --api-key-file FILE lets only some in")
     serve(shelf, address, access, log_texts=options.log_texts)
-
-
-def _warn_of_others(options: Options) -> None:
-    say(f"--host {options.host}: other machines can send requests, and texts travel unencrypted")
-    if not options.api_key_file:
-        say("  anyone who reaches this port can use the models; --api-key-file FILE lets only some in")
 
 
 def _load(folder: str, options: Options) -> "App":

@@ -2,7 +2,6 @@
 
 import io
 import sys
-from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from ....config.messages import say
 from ...input_lines import Place, input_groups, reads_stdin
 from ...input_warnings import warn
 from ...models import add_model_options, open_model
-from ...output import new_file, to_json
+from ...output import new_file_of, to_json
 from ...parser import Options, Parser, UsageError, Verb
 
 if TYPE_CHECKING:
@@ -37,9 +36,8 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--normalize", action="store_true", default=None, help="scale embeddings to length 1 (default: model.normalize)"
     )
-    parser.add_argument(
-        "--out", type=_array_file, metavar="FILE", help="write a float32 array (N, D) to this .npy file"
-    )
+    array = new_file_of("npy", ", or print the embeddings as JSON lists")
+    parser.add_argument("--out", type=array, metavar="FILE", help="write a float32 array (N, D) to this .npy file")
     parser.add_flag("--json", "print JSON lines with each text and its embedding")
 
 
@@ -97,14 +95,6 @@ def _write(path: Path, app: "App", groups: "list[NDArray[np.float32]]") -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, data.getvalue())
     say(f"wrote {path}: {len(vectors):,} embeddings of width {vectors.shape[1]:,}")
-
-
-def _array_file(name: str) -> Path:
-    """Check the name of an output file (argparse type)."""
-    path = new_file(name)
-    if path.suffix.lower() != ".npy":
-        raise ArgumentTypeError(f"{name} doesn't end in .npy; add the extension, or print the embeddings as JSON lists")
-    return path
 
 
 VERB = Verb(
