@@ -102,8 +102,8 @@ class Generation(Task):
         decode = tokenizer.decode
         sources = [decode(np.asarray(tokens[i + 1 : i + 1 + blocks.length]).tolist()) for i in blocks.starts]
         unknown = int(np.isin(tokens, [] if self.special.unk is None else [self.special.unk]).sum())
-        sizes = {"characters": len(text), "bytes": len(text.encode()), "unknown": unknown}
-        return HeldOutText(blocks, [], 0, sources, (), **sizes)
+        n, n_bytes = len(text), len(text.encode())
+        return HeldOutText(blocks, [], 0, sources, (), characters=n, bytes=n_bytes, unknown=unknown)
 
     def loss(self, model: "nn.Module", examples: Blocks, rows: IntArray, *, smoothing: float) -> "Tensor":
         from ..loss import projected_cross_entropy
