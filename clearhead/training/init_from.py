@@ -152,5 +152,4 @@ class InitFrom:
 
 
 def _part(weight: str) -> str:
-    """Return the name of the part that a weight belongs to."""
     return "the head" if weight.startswith("head.") else weight.rpartition(".")[0]

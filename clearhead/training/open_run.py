@@ -246,6 +246,5 @@ def _start(config: Config, stage: Stage, allowed: bool | Collection[str]) -> Ini
 
 
 def _end(config: Config, stage: Stage, began: float) -> float | None:
-    """Return the deadline of the run."""
     budget = config.train.budget
     return began + read_duration(budget) if stage.end is None and budget else stage.end

@@ -42,12 +42,7 @@ _DIVISIONS = ("train.micro_batches", "train.activation_checkpointing", "train.sh
 
 @dataclass(frozen=True)
 class Prepared(RunData):
-    """Everything that a run needs.
-
-    Args:
-        config: the recipe.
-        start: the trained model to start from, if there is one.
-    """
+    """Everything that a run needs: its data, the recipe, and the trained model to start from, if there is one."""
 
     config: Recipe
     start: InitFrom | None = None
@@ -70,9 +65,9 @@ def prepare(
     tokens, the steps, the schedule and the threads.
 
     Args:
-        folder: the folder of the run.
+        folder: the folder of the run, for the tokens and the first files.
         config: the settings, with their origins.
-        say: receives messages for the user.
+        say: receives messages.
         task_type: the task to learn (default: `train.task`).
         start: the model to start from if `train.init_from` names none.
         end: deadline of a run with a budget, as a `time.monotonic` value.
@@ -226,7 +221,6 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, names: Colle
 
 
 def _train_tokenizers(corpus: Divided, config: Config, say: Say) -> Tokenizers:
-    """Train the tokenizers on the training texts."""
     started = time.monotonic()
     sources, targets = corpus.texts()
     if not len(sources) and not len(targets):

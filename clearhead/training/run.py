@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..config import Config, DecodeConfig
 from ..config.custom_code import custom_parts
@@ -23,7 +23,6 @@ from ..pictures.figures import loss_curve
 from ..scoring import score_labels
 from ..tasks.base import EvaluationResult, Task, example_of
 from ..tasks.examples import Examples, FreshBatches
-from ..tokenization.ragged import IntArray
 from .choices.memory_limit import forecast
 from .deadline import Deadline, shortfall
 from .distributed.processes import Processes
@@ -38,6 +37,7 @@ from .run_data import Say
 from .signals import StoppedError, StopSignals
 from .state import Run, State
 from .trainer import Objective, Trainer
+from .update import loss_of
 
 _GREEDY: dict[str, Any] = {"beam": 1, "n_best": 1, "diverse": False, "sample": False, "engine": IN_MEMORY}
 
@@ -74,7 +74,6 @@ def train(config: Config, out: str | Path, options: RunOptions, stage: Stage | N
 
 
 def _fit(ready: Opened, stop: StopSignals, options: RunOptions, stage: Stage) -> Trainer:
-    """Train from the first step or the checkpoint to the last step."""
     prepared, folder, checkpoint = ready.prepared, ready.folder, ready.checkpoint
     say, after = options.say, checkpoint.step if checkpoint else 0
     options.processes.check_supports(prepared.config, warm_start=False)
@@ -145,19 +144,16 @@ def _open_run(
 
 
 def _objective(prepared: Prepared, model: nn.Module, processes: Processes) -> Objective:
-    config, task, examples, valid = prepared.config.train, prepared.task, prepared.examples, prepared.valid
+    config, task, valid = prepared.config.train, prepared.task, prepared.valid
     greedy = replace(prepared.config.decode, **_GREEDY)
     batches, judge = _batches(prepared), _together(task, processes).evaluate
-
-    def loss(model: nn.Module, rows: IntArray) -> Tensor:
-        now, rows = batches.at(rows) if isinstance(batches, FreshBatches) else (examples, rows)
-        return task.loss(model, now, rows, smoothing=config.label_smoothing)
 
     def evaluate() -> dict[str, float]:
         assert valid is not None
         scores, *_ = processes.gather(task.numbers(judge(model, valid, greedy).scores))
         return scores
 
+    loss = loss_of(task, prepared.examples, config.label_smoothing, batches)
     return Objective(batches, loss, evaluate if valid else None, prepared.constants)
 
 

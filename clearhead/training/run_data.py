@@ -32,15 +32,7 @@ _UNSCORED = "the newest weights are kept, and their quality isn't measured"
 
 @dataclass(frozen=True)
 class RunData:
-    """The data of a run as tokens.
-
-    Args:
-        task: the task, with its tokenizers.
-        examples: the training examples.
-        valid: the validation data, if there are any.
-        test: the test data, if there are any.
-        digest: the digest of the training examples.
-    """
+    """The data of a run as tokens, and the task with their tokenizers. `digest` is that of the training examples."""
 
     task: Task
     examples: Dataset
@@ -68,15 +60,7 @@ class RunData:
 
 @dataclass(frozen=True)
 class ReadFiles:
-    """The content of the files of a run.
-
-    Args:
-        corpus: the training data.
-        held_out: the validation data that was taken from the training data.
-        valid: the validation data.
-        test: the test data.
-        said: messages about the training data.
-    """
+    """The content of the files. `held_out` comes from the training data; `said` contains messages about that."""
 
     corpus: Divided
     held_out: Any
@@ -93,7 +77,7 @@ def encode(task: Task, source: Source, digest: str, run: Path, say: Say, read: R
         source: the training files.
         digest: their digest, taken before reading them, to detect files that change meanwhile.
         run: a folder for the tokens, unless `data.store` is set.
-        say: receives messages for the user.
+        say: receives messages.
         read: the content of the files (default: read what is needed).
     """
     form, config = task.form, task.config

@@ -18,14 +18,7 @@ Observer = Callable[[dict[str, Any]], object]
 class Run:
     """The outputs and signals that all components of the training loop share.
 
-    Attributes:
-        folder: model folder, with checkpoints.
-        log: metrics of steps and evaluations.
-        progress: progress line and messages for the user.
-        stop: handler of Ctrl-C and SIGTERM.
-        on_step: called with a record of each update.
-        on_eval: called with a record of each evaluation.
-        processes: the processes that share the run.
+    `on_step` and `on_eval` are called with a record of each update and of each evaluation.
     """
 
     folder: RunFolder

@@ -32,19 +32,12 @@ KEPT = 2  # checkpoints: the newest, and the one before, in case the newest is d
 
 @dataclass(frozen=True)
 class Objective:
-    """The data, loss and scores of a run.
-
-    Attributes:
-        batches: the batches of each epoch.
-        loss: returns the loss of a model, summed over the examples of a batch.
-        evaluate: returns the scores of the current weights (None if nothing is held out).
-        digests: digests of the data, by name.
-    """
+    """The data, loss and scores of a run."""
 
     batches: Plan
     loss: Loss
-    evaluate: Callable[[], Mapping[str, float]] | None = None
-    digests: Mapping[str, str] = field(default_factory=dict)
+    evaluate: Callable[[], Mapping[str, float]] | None = None  # of the current weights; None if nothing is held out
+    digests: Mapping[str, str] = field(default_factory=dict)  # of the data, by name
 
     def check_data(self, checkpoint: Checkpoint) -> None:
         """Raise a TrainingError if a checkpoint was saved with other data."""
@@ -113,10 +106,8 @@ class Trainer:
     def restore(self, checkpoint: Checkpoint, kept: Mapping[str, Any] | None = None) -> None:
         """Restore the state of the run from a checkpoint.
 
-        Args:
-            checkpoint: a checkpoint of this run.
-            kept: the entries about the kept weights (`RunFolder.kept`). They may be newer than the checkpoint
-                if the process was killed before it saved the next one.
+        The entries about the `kept` weights (`RunFolder.kept`) may be newer than the checkpoint, if the process was
+        killed before it saved the next one.
 
         Raises:
             ModelError: a value is missing or has the wrong type.

@@ -14,8 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from ..config import TrainConfig
+from ..data.batches import Plan
 from ..errors import TrainingError
 from ..folder.model_folder import load_weights
+from ..tasks.base import Dataset, Task
+from ..tasks.examples import FreshBatches
 from ..tokenization.ragged import IntArray
 from .activations import checkpoint_activations, compile_blocks
 from .averaging import MovingAverage
@@ -154,6 +157,16 @@ class Update:
             name=name,
             value=value,
         )
+
+
+def loss_of(task: Task, examples: Dataset, smoothing: float, batches: Plan | None = None) -> Loss:
+    """Return the loss of a task on some of these examples, or on those of `batches` if they change in each epoch."""
+
+    def loss(model: nn.Module, rows: IntArray) -> Tensor:
+        now, rows = batches.at(rows) if isinstance(batches, FreshBatches) else (examples, rows)
+        return task.loss(model, now, rows, smoothing=smoothing)
+
+    return loss
 
 
 def _shards(model: nn.Module, loss: Loss) -> "Shards":

@@ -29,21 +29,13 @@ _GROWTH = 0.1  # share of additional time that goes to scoring, since longer bud
 
 @dataclass(frozen=True)
 class Measured:
-    """A model size and the measured cost of its steps.
+    """A model size and the measured cost of its steps."""
 
-    Args:
-        name: the preset.
-        weights: number of weights in the blocks.
-        seconds: time of a step.
-        tokens: tokens of a step.
-        threads: the number of threads that was chosen for these steps, if that was open.
-    """
-
-    name: str
-    weights: int
-    seconds: float
-    tokens: float
-    threads: Chosen | None = None
+    name: str  # of the preset
+    weights: int  # in the blocks
+    seconds: float  # of a step
+    tokens: float  # of a step
+    threads: Chosen | None = None  # that were chosen for these steps, if their number was open
 
     def learns_enough(self, seconds: float) -> bool:
         """Return whether this many seconds are enough to train a model of this size."""
@@ -70,12 +62,7 @@ def plan(
 ) -> tuple[Config, list[Chosen]]:
     """Choose the model size, steps and schedule of a run with a budget. Values set by the user are kept.
 
-    Args:
-        config: the settings so far, with `train.budget`.
-        task: the task to learn; its training steps are timed.
-        examples: the training data.
-        left: returns the seconds until the run must end.
-        scoring: the amount of scoring during and after training.
+    `left` returns the seconds until the run must end. Some training steps of each size are timed.
 
     Raises:
         TrainingError: the budget is too small for any model. The message gives the smallest budget that works.

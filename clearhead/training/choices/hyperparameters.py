@@ -68,13 +68,7 @@ def threads_asked_for() -> int:
 
 
 def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, list[Chosen]]:
-    """Choose preset and vocabulary size from the number of training examples.
-
-    Args:
-        config: the settings so far.
-        n_pairs: number of examples.
-        what: a description of the data for the log (default: "1,000 pairs").
-    """
+    """Choose preset and vocabulary size from the number of examples, which the log calls `what` ("1,000 pairs")."""
     what = what or counted(n_pairs, "pairs")
     choices: list[Chosen] = []
     if config.train.preset is None and has_open_shape(config) and not config.train.budget:
@@ -201,7 +195,6 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
 
 
 def _optimizer(train: TrainConfig) -> tuple[str, str]:
-    """Return the optimiser to use, and the reason."""
     if train.shard == "full":
         return "adam", "train.shard divides the matrices that muon needs whole"
     return DEFAULT_OPTIMIZER, "needs fewer tokens than adam"

@@ -43,12 +43,7 @@ _ROWS = 1024  # of logits at once, in evaluations; the loss needs fewer
 
 @dataclass(frozen=True)
 class Division:
-    """A way to save memory.
-
-    Attributes:
-        micro_batches: the parts that each batch is divided into.
-        checkpointed: whether activations are checkpointed.
-    """
+    """A way to save memory: divide each batch into so many parts, and checkpoint activations or not."""
 
     micro_batches: int
     checkpointed: bool
@@ -56,19 +51,12 @@ class Division:
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch that takes much memory.
-
-    Attributes:
-        rows: its examples.
-        tokens: its tokens per side, with padding.
-        fixed: bytes of activations that don't depend on the number of examples: all, and with checkpointing.
-        each: bytes of the activations of an example.
-    """
+    """A batch that takes much memory. Bytes are those of all activations, and of those with checkpointing."""
 
     rows: IntArray
-    tokens: int
-    fixed: tuple[int, int]
-    each: tuple[int, int]
+    tokens: int  # per side, with padding
+    fixed: tuple[int, int]  # bytes that don't depend on the number of examples
+    each: tuple[int, int]  # bytes of an example
 
     def activations(self, parts: int, *, checkpointed: bool) -> float:
         """Return the bytes of the activations of one of so many parts."""
@@ -78,11 +66,7 @@ class _Batch:
 def fit(config: Config, task: Task, examples: Dataset, processes: int = 1) -> tuple[Config, list[Chosen]]:
     """Choose train.micro_batches and train.activation_checkpointing for `train.memory`. Values of the user are kept.
 
-    Args:
-        config: the settings so far, with `train.memory` and the model's shape.
-        task: the task to learn.
-        examples: the training data.
-        processes: number of processes that share each batch.
+    The settings so far include the model's shape. So many `processes` share each batch.
 
     Raises:
         ConfigError: no choice keeps to the limit. The message gives the smallest limit that works, or an estimate of it

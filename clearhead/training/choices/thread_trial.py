@@ -20,10 +20,9 @@ from ...config import Config, Recipe
 from ...decode.engine import usable_cores
 from ...model.transformer import build
 from ...tasks.base import Dataset, Task
-from ...tokenization.ragged import IntArray
 from ..distributed.processes import ALONE, Processes
 from ..memory import release_freed_memory
-from ..update import Update
+from ..update import Update, loss_of
 from .hyperparameters import DEFAULT_OPTIMIZER, Chosen, batches_of, threads_asked_for, usual_threads
 
 SECONDS = 4.0  # no turn begins later
@@ -38,13 +37,9 @@ class Untrained:
     """A model with the settings of a run, and its loss. Nobody keeps the model."""
 
     def __init__(self, config: Config, task: Task, examples: Dataset) -> None:
-        self._config, self._task, self._examples = config.train, task, examples
+        self._config, self.loss = config.train, loss_of(task, examples, config.train.label_smoothing)
         torch.manual_seed(config.train.seed)
         self.model = build(config.model).to(config.train.device)
-
-    def loss(self, model: torch.nn.Module, rows: IntArray) -> torch.Tensor:
-        """Return the loss of a model for these examples. -> ()"""
-        return self._task.loss(model, self._examples, rows, smoothing=self._config.label_smoothing)
 
     def update(self, processes: Processes = ALONE, **changes: Any) -> Update:
         """Return the update of this model, with some settings of training changed."""

@@ -17,11 +17,7 @@ _UNSCORED = "None yet: training hasn't finished."
 def model_card(config: Recipe, task: type[Task], *, count: int, notes: Sequence[str] = ()) -> str:
     """Return the model card as Markdown, without scores; `with_scores` adds them.
 
-    Args:
-        config: the settings of the run.
-        task: the task that the model learns.
-        count: number of training examples.
-        notes: automatically chosen settings, with the reasons.
+    `count` is the number of training examples. `notes` are automatically chosen settings, with the reasons.
     """
     name = f": {config.data.name}" if config.data.name else ""
     lines = [

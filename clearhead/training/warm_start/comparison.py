@@ -54,7 +54,6 @@ def _judge_baseline(without: Path, prepared: Prepared) -> EvaluationResult:
 
 
 def _describe_pretraining(pretrained: Path, allowed: Collection[str]) -> str:
-    """Describe the steps and the score of the pretraining."""
     records = read_metrics(pretrained / METRICS)
     is_denoising = read_config(pretrained, allow_custom_code=allowed).model.topology != "decoder-only"
     what = "with some of their tokens hidden" if is_denoising else "as a language model"
