@@ -11,14 +11,14 @@ from ..config import DataConfig
 from ..config.values import counted
 from ..errors import DataError
 from ..readers.column_roles import LABELLED, SENTENCES, Roles
-from ..readers.documents import Documents
+from ..readers.documents import Documents, Piece
 from ..readers.media.media_files import content_digest
 from ..readers.media.media_source import MediaSource
 from ..readers.pairs import Pair, Pairs, PairSource, read_pairs
 from ..readers.skipped import Report
 from ..readers.source import Source
 from .corpus import Corpus, LabelledCorpus
-from .running_text import Running, TextCorpus
+from .running_text import Running, TextCorpus, beginning
 
 SAMPLED_BY = "train.eval_sentences"  # the setting that gives the size of a sample
 _PAIR = 60  # characters of a typical sentence and its translation
@@ -175,8 +175,7 @@ class TextForm:
 
     def read(self, paths: Any, data: DataConfig) -> Running:
         with Documents(paths, data) as documents:
-            found = list(documents)
-            return Running.of(found, documents.report)
+            return Running(list(documents), documents.report)
 
     def divide(self, source: Any, share: float, seed: int) -> TextCorpus:
         """Hold out the end of the text."""
@@ -187,22 +186,21 @@ class TextForm:
 
     def sample(self, data: Running, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Running, str]:
         """Return the beginning of the text: 256 characters for each of `most` sentences."""
-        letters, have = 256 * most, sum(map(len, data.pieces))
+        letters, have = 256 * most, sum(map(len, data.texts))
         if have <= letters:
             return data, ""
         said = f"the first {letters:,} of {have:,} characters (256 for each of {by})"
-        return data.beginning(letters), said
+        return Running(list(beginning(data.pieces, letters)), data.report), said
 
     def preview(self, data: Running) -> Iterator[dict[str, str]]:
-        yield from ({"text": piece} for piece in data.pieces)
+        yield from ({"text": text} for text in data.texts)
 
     def to_notes(self, data: Running) -> list[Any]:
         """Return each piece with its position."""
-        return list(zip(data.pieces, data.first, data.last, data.lines))
+        return [(piece.text, piece.first, piece.last, piece.line) for piece in data.pieces]
 
     def from_notes(self, notes: list[Any], report: Report) -> Running:
-        pieces, first, last, lines = (list(each) for each in zip(*notes)) if notes else ([], [], [], [])
-        return Running(pieces, first, last, lines, report)
+        return Running([Piece("", text, line, first, last) for text, first, last, line in notes], report)
 
 
 class MediaForm(PairForm):

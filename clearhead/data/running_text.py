@@ -15,39 +15,27 @@ _LEARN = 1 << 27  # characters that a tokenizer learns from; more wouldn't chang
 
 @dataclass(frozen=True)
 class Running:
-    """Pieces of documents in memory, with flags for the first and last piece of each document."""
+    """Pieces of documents in memory."""
 
-    pieces: list[str]
-    first: list[bool]
-    last: list[bool]
-    lines: list[int]  # line at which each piece begins, counted over all files
+    pieces: list[Piece]
     report: Report
 
     def __len__(self) -> int:
         return len(self.pieces)
 
-    @classmethod
-    def of(cls, pieces: Iterable[Piece], report: Report) -> Self:
-        found = cls([], [], [], [], report)
-        for piece in pieces:
-            found.pieces.append(piece.text)
-            found.first.append(piece.first)
-            found.last.append(piece.last)
-            found.lines.append(piece.line)
-        return found
+    @property
+    def texts(self) -> list[str]:
+        """The text of each piece."""
+        return [piece.text for piece in self.pieces]
 
-    def beginning(self, letters: int) -> "Running":
-        """Return the beginning of the text, up to this many characters."""
-        kept, left = Running([], [], [], [], self.report), letters
-        for piece, first, last, line in zip(self.pieces, self.first, self.last, self.lines):
-            if left <= 0:
-                break
-            kept.pieces.append(piece[:left])
-            kept.first.append(first)
-            kept.last.append(last and len(piece) <= left)
-            kept.lines.append(line)
-            left -= len(piece)
-        return kept
+
+def beginning(pieces: Iterable[Piece], letters: int) -> Iterator[Piece]:
+    """Yield the pieces up to this many characters."""
+    for piece in pieces:
+        if letters <= 0:
+            return
+        yield piece if len(piece.text) <= letters else piece.before(letters)
+        letters -= len(piece.text)
 
 
 @dataclass(frozen=True)
@@ -71,22 +59,17 @@ class TextCorpus:
             total, count = total + len(piece.text), count + 1
         if not share or total < 2:
             why = "data.split is 0" if not share else f"the text has {total} character{'s' * (total != 1)}"
-            return cls(source, total, count, Running.of((), source.report), f"nothing held out: {why}")
+            return cls(source, total, count, Running([], source.report), f"nothing held out: {why}")
         place = _line_begin(source, min(max(1, total - round(share * total)), total - 1))
         held, where, count = _after(source, place)
         note = f"held out the last {total - place:,} of {total:,} characters, from {where} on"
-        return cls(source, place, count, Running.of(held, source.report), note)
+        return cls(source, place, count, Running(held, source.report), note)
 
     def __len__(self) -> int:
         return self.count
 
     def __iter__(self) -> Iterator[Piece]:
-        left = self.letters
-        for piece in self.source:
-            if left <= 0:
-                return
-            yield piece if len(piece.text) <= left else piece.before(left)
-            left -= len(piece.text)
+        return beginning(self.source, self.letters)
 
     def held_out(self) -> Running:
         return self.held
@@ -102,7 +85,7 @@ class TextCorpus:
 def running_chunks(pieces: Iterable[Piece], report: Report) -> Iterator[Running]:
     """Yield the pieces in chunks."""
     for chunk in in_chunks(pieces, lambda piece: len(piece.text), _LETTERS):
-        yield Running.of(chunk, report)
+        yield Running(chunk, report)
 
 
 def _line_begin(pieces: Iterable[Piece], place: int) -> int:

@@ -2,7 +2,7 @@
 
 import tracemalloc
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -14,7 +14,7 @@ from clearhead.config import DataConfig
 from clearhead.data import corpus as corpora
 from clearhead.data import running_text
 from clearhead.data.forms import TextForm
-from clearhead.data.running_text import Running, TextCorpus
+from clearhead.data.running_text import Running, TextCorpus, beginning
 from clearhead.readers import documents
 from clearhead.readers.documents import Documents, Piece, pieces_of
 from clearhead.readers.skipped import Report
@@ -46,7 +46,7 @@ def corpus(contents: Sequence[str], share: float, size: int = 7) -> TextCorpus:
 
 
 def running_of(contents: Sequence[str], size: int = 7) -> Running:
-    return Running.of(Source(contents, size), REPORT)
+    return Running(list(Source(contents, size)), REPORT)
 
 
 def trained(found: TextCorpus) -> str:
@@ -54,7 +54,7 @@ def trained(found: TextCorpus) -> str:
 
 
 def held(found: TextCorpus) -> str:
-    return "".join(found.held_out().pieces)
+    return "".join(found.held_out().texts)
 
 
 # --- what is held out
@@ -103,12 +103,12 @@ def test_a_document_that_is_divided_goes_on_and_two_documents_do_not(
     contents: list[str], share: float, size: int
 ) -> None:
     found = corpus(contents, share, size)
-    if not (parts := found.held_out()).pieces:
+    if not (parts := found.held_out()).texts:
         return
     ends = {len("".join(contents[:number])) for number in range(len(contents))}
-    assert [*found][-1].last is parts.first[0] is (found.letters in ends)
-    assert parts.last[-1] and next(iter(found)).first
-    assert sum(it.first for it in found) + sum(parts.first) == len(contents)
+    assert [*found][-1].last is parts.pieces[0].first is (found.letters in ends)
+    assert parts.pieces[-1].last and next(iter(found)).first
+    assert sum(it.first for it in found) + sum(it.first for it in parts.pieces) == len(contents)
 
 
 def test_the_words_say_where() -> None:
@@ -136,10 +136,8 @@ def test_the_parts_are_the_whole_again(contents: list[str], chunk: int, letters:
         patch.setattr(corpora, "_CHUNK", chunk)
         patch.setattr(running_text, "_LETTERS", letters)
         parts = list(found.chunks())
-    assert all(len(part) <= chunk and sum(map(len, part.pieces[:-1])) < letters for part in parts)
-    whole = Running.of(found, REPORT)
-    for name in ("pieces", "first", "last", "lines"):
-        assert [it for part in parts for it in getattr(part, name)] == getattr(whole, name)
+    assert all(len(part) <= chunk and sum(map(len, part.texts[:-1])) < letters for part in parts)
+    assert [piece for part in parts for piece in part.pieces] == list(found)
 
 
 def test_a_long_text_is_never_in_memory_whole(tmp_path: Path) -> None:
@@ -152,11 +150,11 @@ def test_a_long_text_is_never_in_memory_whole(tmp_path: Path) -> None:
         tracemalloc.start()
         try:
             found = TextCorpus.of(source, 0.02)
-            letters = sum(len(piece) for part in found.chunks() for piece in part.pieces)
+            letters = sum(len(piece) for part in found.chunks() for piece in part.texts)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-    assert letters + sum(map(len, found.held_out().pieces)) == size
+    assert letters + sum(map(len, found.held_out().texts)) == size
     assert peak < size  # as bytes and as text the whole would be twice its size
 
 
@@ -174,12 +172,12 @@ def test_a_tokenizer_learns_from_pieces_that_are_spread_evenly(monkeypatch) -> N
 
 @given(texts, st.integers(1, 100))
 def test_its_beginning_is_so_many_letters_and_ends_no_document_that_goes_on(contents: list[str], letters: int) -> None:
-    found, whole = running_of(contents).beginning(letters), "".join(contents)
-    text = "".join(found.pieces)
+    found, whole = Running(list(beginning(Source(contents), letters)), REPORT), "".join(contents)
+    text = "".join(found.texts)
     assert text == whole[:letters]
     ends = [len("".join(contents[: i + 1])) for i in range(len(contents))]
-    assert sum(found.last) == sum(end <= letters for end in ends)
-    assert sum(found.first) == sum(begin < letters for begin in [0, *ends[:-1]])
+    assert sum(it.last for it in found.pieces) == sum(end <= letters for end in ends)
+    assert sum(it.first for it in found.pieces) == sum(begin < letters for begin in [0, *ends[:-1]])
 
 
 def test_lines_are_counted_over_all_files_and_a_json_string_stands_on_its_own_line(tmp_path: Path) -> None:
@@ -189,23 +187,24 @@ def test_lines_are_counted_over_all_files_and_a_json_string_stands_on_its_own_li
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(documents, "_PIECE", 2)
         found = TextForm().read([str(tmp_path)], DataConfig())
-    assert found.lines == [1, 2, 3, 4, 5, 6, 7, 7, 7, 8]
-    assert found.report.place(found.lines[4]) == f"{tmp_path / '2.txt'} line 2"
+    assert [it.line for it in found.pieces] == [1, 2, 3, 4, 5, 6, 7, 7, 7, 8]
+    assert found.report.place(found.pieces[4].line) == f"{tmp_path / '2.txt'} line 2"
     with Documents([str(tmp_path)], DataConfig()) as source:
         held = TextForm().divide(source, 0.5, 0).held_out()
-    assert (held.pieces[0], held.lines[0]) == ("f\n", 6)  # from the middle of 20 letters
+    assert (held.texts[0], held.pieces[0].line) == ("f\n", 6)  # from the middle of 20 letters
 
 
 def test_notes_are_the_inverse_of_themselves() -> None:
     found = running_of(["a\nb\n", "c"], 2)
-    assert TextForm().from_notes(TextForm().to_notes(found), REPORT) == found
-    assert TextForm().from_notes([], REPORT).pieces == []
+    again = TextForm().from_notes(TextForm().to_notes(found), REPORT)
+    assert again.pieces == [replace(piece, name="") for piece in found.pieces] and len(again) > 1
+    assert TextForm().from_notes([], REPORT).texts == []
 
 
 def test_a_sample_is_the_beginning_and_is_told() -> None:
     found = running_of(["é\n" * 1000], 100)
     some, said = TextForm().sample(found, 2, 0)
-    assert "".join(some.pieces) == "é\n" * 256
+    assert "".join(some.texts) == "é\n" * 256
     assert said == "the first 512 of 2,000 characters (256 for each of train.eval_sentences)"
     assert TextForm().sample(found, 2, 0, "limit")[1].endswith("(256 for each of limit)")
     assert TextForm().sample(found, 8, 0) == (found, "")

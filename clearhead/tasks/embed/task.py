@@ -63,7 +63,7 @@ class TextEmbedding(Task):
 
     @classmethod
     def texts(cls, data: Running) -> Sequence[str]:
-        return [line for piece in data.pieces for line in piece.split("\n") if line.strip()]
+        return [line for text in data.texts for line in text.split("\n") if line.strip()]
 
     @property
     def longest(self) -> tuple[int, str]:

@@ -65,7 +65,7 @@ class Filling(MaskedTokens):
     def texts(cls, data: Running) -> Sequence[str]:
         """Return the paragraphs, between blank lines. In a text without blank lines, return the lines."""
         found: list[str] = []
-        for piece in data.pieces:
+        for piece in data.texts:
             parts = _PARAGRAPHS.split(piece.strip())
             found += parts if len(parts) > 1 else piece.split("\n")
         return [text for text in found if text.strip()]

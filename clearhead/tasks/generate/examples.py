@@ -102,17 +102,17 @@ class TextEncoder(ExampleEncoder):
         self.tokenizer, self.special = tokenizer, special
 
     def __call__(self, text: Running) -> Encoded:
-        found = self.tokenizer.encode_batch(text.pieces)
+        found = self.tokenizer.encode_batch(text.texts)
         unknown = [
-            Skipped(text.lines[i], _UNKNOWN, ", ".join(self.tokenizer.unknown_words(text.pieces[i])[:_NAMED]))
-            for i, ids in enumerate(found)
+            Skipped(piece.line, _UNKNOWN, ", ".join(self.tokenizer.unknown_words(piece.text)[:_NAMED]))
+            for piece, ids in zip(text.pieces, found)
             if self.special.unk in ids
         ]
-        begins = list(text.first)
+        begins, ends = [piece.first for piece in text.pieces], [piece.last for piece in text.pieces]
         if self.special.bos == self.special.eos:
-            begins = [first and not ended for first, ended in zip(text.first, [False, *text.last])]
+            begins = [first and not ended for first, ended in zip(begins, [False, *ends])]
         bos, eos = [self.special.bos], [self.special.eos]
-        tokens = [bos * first + ids + eos * last for ids, first, last in zip(found, begins, text.last)]
+        tokens = [bos * first + ids + eos * last for ids, first, last in zip(found, begins, ends)]
         return Encoded(Ragged([[]] * len(tokens)), Ragged(tokens), [*range(len(tokens))], [], unknown)
 
 

@@ -95,10 +95,10 @@ class Generation(Task):
 
     def hold_out(self, data: Running) -> HeldOutText:
         """Prepare text for scoring, in consecutive blocks. Every token is predicted once, the first one from BOS."""
-        begun = replace(data, first=[True, *data.first[1:]])
+        begun = replace(data, pieces=[replace(it, first=True) for it in data.pieces[:1]] + data.pieces[1:])
         blocks = Blocks(self.encoder(begun).targets, self.longest[0], self.special.pad, rest=True)
         tokenizer, tokens = self.tokenizers.target, blocks.documents.tokens
-        text = "".join(map(tokenizer.normalize, data.pieces))  # the model predicts normalized text
+        text = "".join(map(tokenizer.normalize, data.texts))  # the model predicts normalized text
         decode = tokenizer.decode
         sources = [decode(np.asarray(tokens[i + 1 : i + 1 + blocks.length]).tolist()) for i in blocks.starts]
         unknown = int(np.isin(tokens, [] if self.special.unk is None else [self.special.unk]).sum())

@@ -12,6 +12,7 @@ from clearhead.apps.filler import Filler
 from clearhead.config import Config
 from clearhead.data.running_text import Running
 from clearhead.errors import ConfigError, DataError
+from clearhead.readers.documents import Piece
 from clearhead.readers.skipped import Report
 from clearhead.tasks.fill.fillings import fill
 from clearhead.tasks.fill.task import Filling
@@ -35,8 +36,7 @@ def app(folder: Path) -> Filler:
 
 
 def running(*pieces: str) -> Running:
-    flags = [True] * len(pieces)
-    return Running([*pieces], flags, flags, [*range(1, len(pieces) + 1)], Report(()))
+    return Running([Piece("x", text, line) for line, text in enumerate(pieces, 1)], Report(()))
 
 
 def test_a_text_is_cut_at_its_blank_lines_or_else_at_its_lines() -> None:

@@ -32,7 +32,7 @@ def running(*texts: str, begins: bool = True, ends: bool = True) -> Running:
         Piece(str(number), text, first=begins or number > 0, last=ends or number < len(texts) - 1)
         for number, text in enumerate(texts)
     ]
-    return Running.of(pieces, Report(("text.txt",)))
+    return Running(list(pieces), Report(("text.txt",)))
 
 
 def task(text: str = TEXT, **changed: object) -> Generation:
