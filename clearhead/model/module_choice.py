@@ -55,10 +55,8 @@ def of_vectors(offered: Mapping[str, Any]) -> dict[str, TrialCall]:
 
 def of_heads(offered: Mapping[str, Any]) -> dict[str, TrialCall]:
     """Return the trials of an attention module."""
-    (q, k, v), shape = (
-        (torch.randn(_B, offered["n_heads"], n, offered["d_head"]) for n in (_T, _S, _S)),
-        (_B, offered["n_heads"]),
-    )
+    shape = (_B, offered["n_heads"])
+    q, k, v = (torch.randn(*shape, n, offered["d_head"]) for n in (_T, _S, _S))
     return {
         "forward": TrialCall((q, k, v), (*shape, _T, offered["d_head"]), "(B, H, T, K)"),
         "weights": TrialCall((q, k), (*shape, _T, _S), "(B, H, T, S)"),

@@ -138,15 +138,12 @@ def _key(loaded: LoadedModel, data: list[Any], search: DecodeConfig) -> dict[str
 def _compare(task: Task, held_out: HeldOut, outcomes: Mapping[str, Outcome], score: str) -> list[Compared]:
     """Return the score of each outcome and its difference from the first one, the whole model."""
     singly = {name: {key: np.array(values) for key, values in found.values.items()} for name, found in outcomes.items()}
-    systems = [
-        (
-            name,
-            EvaluationResult(
-                found, held_out.sources, found.answers, held_out.references, partial(singly.__getitem__, name)
-            ),
-        )
-        for name, found in outcomes.items()
-    ]
+
+    def judged(name: str, found: Outcome) -> EvaluationResult:
+        answers, of_texts = found.answers, partial(singly.__getitem__, name)
+        return EvaluationResult(found, held_out.sources, answers, held_out.references, of_texts)
+
+    systems = [(name, judged(name, found)) for name, found in outcomes.items()]
     by_score = task.compare(systems).by_score
     return by_score[score] if score in by_score else compare_means([(name, it[score]) for name, it in singly.items()])
 

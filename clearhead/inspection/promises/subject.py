@@ -15,7 +15,8 @@ from ...decode.engine import StepEngine
 from ...model.fronts.front import Front
 from ...model.fronts.tokens import Embedding
 from ...model.heads import TokenPredictor
-from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel
+from ...model.transformer import Decoder, EncoderDecoder, EncoderModel
+from ..record.parts import stacks
 from .rounding import Bound, Run, bound_of, nudged_models
 
 
@@ -193,8 +194,8 @@ class Case:
 
 def front_of(model: nn.Module) -> Front | None:
     """Return the front end of a model's encoder, or None if it has no encoder."""
-    encoder = model.encoder if isinstance(model, EncoderDecoder | EncoderModel) else model
-    return encoder.embedding if isinstance(encoder, Encoder) else None
+    encoder = stacks(model).get("encoder")
+    return None if encoder is None else encoder.embedding
 
 
 def reads_tokens(model: nn.Module) -> bool:
