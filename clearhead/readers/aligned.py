@@ -1,17 +1,65 @@
-"""Read two line-aligned files: line n of one belongs to line n of the other."""
+"""Read two line-aligned files, or folders of them: line n of one belongs to line n of the other."""
 
 import itertools
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from pathlib import Path
 
+from ..config import DataConfig
 from ..errors import DataError
-from .column_roles import Roles
+from .column_roles import SENTENCES, Roles
 from .files import Input
 from .lines import decode, read_head, read_lines, undecodable
 from .skipped import Report
 from .tables import Pair, begin_with_label
 
 
-def read_aligned(
+def read_aligned(sides: Sequence[Sequence[Input]], report: Report, data: DataConfig, roles: Roles) -> Iterator[Pair]:
+    """Yield the pairs of two files, or of two folders whose files are aligned one by one.
+
+    Raises:
+        DataError: one side has more files or lines than the other, or both have fastText's labels.
+    """
+    if data.source_column or data.target_column or data.separator:
+        report.notes.append("columns and separator aren't used: line-aligned files have none")
+    _expect_sides(sides, report)
+    heads = [read_head(files[0]) for files in sides]
+    before, reverse = 0, data.reverse
+    report.form = "two line-aligned files" + (", reversed" if reverse else "")
+    if roles is not SENTENCES:
+        reverse = roles.are_swapped([list(map(undecodable, head)) for head in heads])
+        report.form += roles.where(((1,), 0) if reverse else ((0,), 1))
+    if all(2 * sum(b"\t" in line for line in head) > len(head) for head in heads):  # as in a table
+        report.notes.append(
+            "most lines of both files have a tab: if each file has pairs, pass one of them, or a folder with both"
+        )
+    for first, second in zip(*sides):
+        if len(sides[0]) > 1:
+            report.files.append((f"{first.name} + {second.name}", before))
+        before += yield from _read_files(first, second, report, before, roles, reverse=reverse)
+
+
+def _expect_sides(sides: Sequence[Sequence[Input]], report: Report) -> None:
+    name, counts = " and ".join(report.paths), tuple(map(len, sides))
+    if len({*counts}) > 1:
+        raise DataError(
+            " and ".join(map(_files_of, report.paths, sides)),
+            expected="the same number in both: file n of one is aligned with file n of the other",
+            name=name,
+            value=counts,
+        )
+    if all(begin_with_label(read_head(files[0])) for files in sides):
+        raise DataError(
+            f"{name} both have labels and texts, in fastText's format",
+            expected="one of them, or a folder with both",
+            name=name,
+        )
+
+
+def _files_of(path: str, files: Sequence[object]) -> str:
+    return f"{path} has {len(files):,} file{'s' * (len(files) != 1)}" if Path(path).is_dir() else f"{path} is a file"
+
+
+def _read_files(
     first: Input, second: Input, report: Report, before: int, roles: Roles, *, reverse: bool
 ) -> Generator[Pair, None, int]:
     """Yield the pairs of two files, then return the number of lines. Line numbers start at `before` + 1.
@@ -52,19 +100,3 @@ def _unequal(names: Sequence[str], fewer: int, longer: str, extra: Iterable[byte
         name=longer,
         value=tuple(lengths.values()),
     )
-
-
-def have_tabs(file: Input) -> bool:
-    """Return whether most of the first lines have a tab, as in a table."""
-    head = read_head(file)
-    return 2 * sum(b"\t" in line for line in head) > len(head)
-
-
-def have_labels(files: Iterable[Input]) -> bool:
-    """Return whether all files are in fastText's format. Such files aren't line-aligned."""
-    return all(begin_with_label(read_head(file)) for file in files)
-
-
-def are_swapped(first: Input, second: Input, roles: Roles) -> bool:
-    """Return whether the second file looks like the sources, and the first like the targets."""
-    return roles.are_swapped([[undecodable(it) for it in read_head(file)] for file in (first, second)])

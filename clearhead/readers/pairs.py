@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from ..config import DataConfig
 from ..errors import ConfigError, DataError
-from .aligned import are_swapped, have_labels, have_tabs, read_aligned
+from .aligned import read_aligned
 from .column_roles import SENTENCES, Roles
 from .files import STDIN, Input, inputs
 from .json_lines import JsonLines, detect_json_lines
@@ -165,7 +165,9 @@ class PairSource(Source):
     def _rows(self, report: Report) -> Iterator[Pair]:
         if self._folders is not None:
             return self._labelled(self._folders, report)
-        return self._aligned(report) if self.is_aligned else self._tables(report)
+        if self.is_aligned:
+            return read_aligned(self.sides, report, self._data, self.roles)
+        return self._tables(report)
 
     def _labelled(self, listed: Listed, report: Report) -> Iterator[Pair]:
         """Yield the text of each file, with the name of its folder as the label."""
@@ -198,47 +200,6 @@ class PairSource(Source):
             if len(files) > 1:
                 report.files.append((file.name, before))
             before += yield from form.read(read_lines(file), report, before)
-
-    def _aligned(self, report: Report) -> Iterator[Pair]:
-        """Yield the pairs of two files, or of two folders whose files are aligned one by one."""
-        if self._data.source_column or self._data.target_column or self._data.separator:
-            report.notes.append("columns and separator aren't used: line-aligned files have none")
-        first, second = self.sides
-        self._expect_sides(report)
-        before, reverse = 0, self._data.reverse
-        report.form = "two line-aligned files" + (", reversed" if reverse else "")
-        if self.roles is not SENTENCES:
-            reverse = are_swapped(first[0], second[0], self.roles)
-            report.form += self.roles.where(((1,), 0) if reverse else ((0,), 1))
-        if all(have_tabs(files[0]) for files in self.sides):
-            report.notes.append(
-                "most lines of both files have a tab: if each file has pairs, pass one of them, or a folder with both"
-            )
-        for files in zip(first, second):
-            if len(first) > 1:
-                report.files.append((" + ".join(file.name for file in files), before))
-            before += yield from read_aligned(*files, report, before, self.roles, reverse=reverse)
-
-    def _expect_sides(self, report: Report) -> None:
-        first, second = self.sides
-        name = " and ".join(report.paths)
-        if len(first) != len(second):
-            raise DataError(
-                " and ".join(map(_files_of, report.paths, self.sides)),
-                expected="the same number in both: file n of one is aligned with file n of the other",
-                name=name,
-                value=(len(first), len(second)),
-            )
-        if have_labels((first[0], second[0])):
-            raise DataError(
-                f"{name} both have labels and texts, in fastText's format",
-                expected="one of them, or a folder with both",
-                name=name,
-            )
-
-
-def _files_of(path: str, files: Sequence[object]) -> str:
-    return f"{path} has {len(files):,} file{'s' * (len(files) != 1)}" if Path(path).is_dir() else f"{path} is a file"
 
 
 def _settings(paths: Sequence[str | Path | Input], data: DataConfig) -> DataConfig:
