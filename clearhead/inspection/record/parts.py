@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import nn
 
-from ...model.blocks import DecoderBlock
+from ...model.blocks import DecoderBlock, EncoderBlock
+from ...model.norms import AddNorm
 from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel
 from .uncompiled import WRAPPED, unwrapped_name
 
@@ -42,6 +43,19 @@ def stacks(model: nn.Module) -> dict[str, Encoder | Decoder]:
     model = model.encoder if isinstance(model, EncoderModel) else model
     assert isinstance(model, Encoder | Decoder)
     return {"encoder" if isinstance(model, Encoder) else "decoder": model}
+
+
+def sub_layers(block: nn.Module) -> Iterator[tuple[str, nn.Module, AddNorm, str]]:
+    """Yield the sub-layers of a block in order: (kind, part, the AddNorm around it, the AddNorm's name)."""
+    block = getattr(block, WRAPPED, block)
+    assert isinstance(block, EncoderBlock | DecoderBlock)
+    yield "self", block.attention, block.add_norm_1, "add_norm_1"
+    if isinstance(block, EncoderBlock):
+        yield "feed_forward", block.feed_forward, block.add_norm_2, "add_norm_2"
+        return
+    if block.cross_attention is not None and block.add_norm_2 is not None:
+        yield "cross", block.cross_attention, block.add_norm_2, "add_norm_2"
+    yield "feed_forward", block.feed_forward, block.add_norm_3, "add_norm_3"
 
 
 def named_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:

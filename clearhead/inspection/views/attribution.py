@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from ...errors import ModelError
 from ...model.attention import CrossAttention, SelfAttention
-from ...model.blocks import DecoderBlock, EncoderBlock
 from ...model.norms import AddNorm, LayerNorm, RMSNorm
 from ...model.transformer import Decoder, Encoder
+from ..record.parts import sub_layers
 from ..record.trace import Trace
 from .text_columns import bar, preformatted, with_note, wrapped
 
@@ -120,8 +120,7 @@ def output_terms(stack: Encoder | Decoder, trace: Trace) -> list[Term]:
     if stack.embedding_norm is not None:
         terms = _normalised(terms, stack.embedding_norm, trace, f"{name}.embedding_norm")
     for number, block in enumerate(stack.blocks):
-        assert isinstance(block, EncoderBlock | DecoderBlock)
-        for kind, part, add_norm, place in _sub_layers(block):
+        for kind, part, add_norm, place in sub_layers(block):
             of, around = f"{name}.{number}.{kind}", f"{name}.{number}.{place}"
             added = _added(of, part, trace)
             is_off = _is_off(add_norm, trace, around)
@@ -144,17 +143,6 @@ def _embedded(name: str, stack: Encoder | Decoder, trace: Trace) -> Iterator[Ter
         tokens = tokens + types
     if not torch.equal(tokens, whole):
         yield f"{name}.positions", whole - tokens
-
-
-def _sub_layers(block: EncoderBlock | DecoderBlock) -> Iterator[tuple[str, nn.Module, AddNorm, str]]:
-    """Yield the sub-layers in order: (name, part, the AddNorm around it, its name)."""
-    yield "self", block.attention, block.add_norm_1, "add_norm_1"
-    if isinstance(block, EncoderBlock):
-        yield "feed_forward", block.feed_forward, block.add_norm_2, "add_norm_2"
-        return
-    if block.cross_attention is not None and block.add_norm_2 is not None:
-        yield "cross", block.cross_attention, block.add_norm_2, "add_norm_2"
-    yield "feed_forward", block.feed_forward, block.add_norm_3, "add_norm_3"
 
 
 def _added(of: str, part: nn.Module, trace: Trace) -> Iterator[Term]:

@@ -19,14 +19,13 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ...model.attention import Attend, CrossAttention, SelfAttention
-from ...model.blocks import DecoderBlock, EncoderBlock
 from ...model.fronts.frames import Frames
 from ...model.fronts.patches import Patches
 from ...model.fronts.tokens import Embedding
 from ...model.heads import ClassPredictor, SpanFinder, TokenPredictor
 from ...model.positions import Positions
 from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel, evaluation
-from ..record.parts import stacks
+from ..record.parts import stacks, sub_layers
 from ..record.uncompiled import uncompiled
 
 Shape = tuple[int, ...]
@@ -157,7 +156,7 @@ def _of_stack(where: Where, stack: Encoder | Decoder) -> Iterator[Watched]:
     if stack.embedding_norm is not None:
         yield stack.embedding_norm, where, _output("embedding norm")
     for block in list(stack.blocks)[:1]:
-        yield from _of_block((*where, "block 0"), cast(EncoderBlock | DecoderBlock, block))
+        yield from _of_block((*where, "block 0"), block)
     n_blocks = len(stack.blocks)
     yield stack.blocks[-1], where, _output(f"after {n_blocks} block{'s' if n_blocks > 1 else ''}")
     if not isinstance(stack.norm, nn.Identity):
@@ -179,17 +178,16 @@ def _embedding_label(stack: Encoder | Decoder) -> str:
     return f"embedding times {factor}"
 
 
-def _of_block(where: Where, block: EncoderBlock | DecoderBlock) -> Iterator[Watched]:
-    yield from _of_attention((*where, "self-attention"), block.attention)
-    yield block.add_norm_1, where, _output("add and norm")
-    if isinstance(block, DecoderBlock) and block.cross_attention is not None and block.add_norm_2 is not None:
-        yield from _of_attention((*where, "cross-attention"), block.cross_attention)
-        yield block.add_norm_2, where, _output("add and norm")
-    feed_forward = (*where, "feed-forward")
-    if isinstance(outer := getattr(block.feed_forward, "outer", None), nn.Module):
-        yield outer, feed_forward, _input("inner")
-    yield block.feed_forward, feed_forward, _output("output")
-    yield block.add_norm_3 if isinstance(block, DecoderBlock) else block.add_norm_2, where, _output("add and norm")
+def _of_block(where: Where, block: nn.Module) -> Iterator[Watched]:
+    for kind, part, add_norm, _ in sub_layers(block):
+        if kind != "feed_forward":
+            yield from _of_attention((*where, f"{kind}-attention"), cast(SelfAttention | CrossAttention, part))
+        else:
+            feed_forward = (*where, "feed-forward")
+            if isinstance(outer := getattr(part, "outer", None), nn.Module):
+                yield outer, feed_forward, _input("inner")
+            yield part, feed_forward, _output("output")
+        yield add_norm, where, _output("add and norm")
 
 
 def _scores(attention: SelfAttention | CrossAttention) -> str:

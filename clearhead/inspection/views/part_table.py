@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from ...model.transformer import Decoder, Encoder
-from ..record.parts import stacks
+from ..record.parts import stacks, sub_layers
 from ..record.trace import Trace
 
 
@@ -58,11 +58,9 @@ def render_part_rows(rows: list[PartRow]) -> str:
 
 def _part_names(stack: str, module: Encoder | Decoder) -> Iterator[str]:
     yield from (f"{stack}.embedding", f"{stack}.types", f"{stack}.embedding_norm", f"{stack}.embedded")
-    inside: tuple[str, ...] = ("self", "add_norm_1", "cross", "add_norm_2", "feed_forward", "add_norm_3")
-    if isinstance(module, Encoder):
-        inside = ("self", "add_norm_1", "feed_forward", "add_norm_2")
-    for number in range(len(module.blocks)):
-        yield from (f"{stack}.{number}.{it}" for it in inside)
+    for number, block in enumerate(module.blocks):
+        for kind, _, _, add_norm in sub_layers(block):
+            yield from (f"{stack}.{number}.{kind}", f"{stack}.{number}.{add_norm}")
     yield from (f"{stack}.norm", f"{stack}.projection", f"{stack}.pointer")
 
 
