@@ -108,14 +108,9 @@ def hiding(front: Patches | Frames, hidden: Tensor) -> Iterator[None]:
         return x.masked_fill(wide[:, None], 0)
 
     n_channels = front.shape[0] if isinstance(front, Patches) else 0
-    if isinstance(front, Patches):
-        handle = front.project.register_forward_pre_hook(patches)
-    else:
-        handle = front.convolutions[0].register_forward_pre_hook(frames)
-    try:
+    part, hide = (front.project, patches) if isinstance(front, Patches) else (front.convolutions[0], frames)
+    with part.register_forward_pre_hook(hide):
         yield
-    finally:
-        handle.remove()
 
 
 def rank_correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:

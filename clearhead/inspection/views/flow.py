@@ -9,14 +9,13 @@ The shapes are recorded by hooks while the model runs. On torch's "meta" device,
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from ...model.attention import Attend, CrossAttention, SelfAttention
 from ...model.fronts.frames import Frames
@@ -71,7 +70,6 @@ def dimension_flow(
 def _watching(model: nn.Module) -> Iterator[list[ShapeStep]]:
     """Collect the shapes inside the `with` block, only those of the running stack: both can share an embedding."""
     steps: list[ShapeStep] = []
-    handles: list[RemovableHandle] = []
     running = ""
 
     def enter(name: str, what: str, _stack: nn.Module, inputs: tuple[Tensor, ...]) -> None:
@@ -91,15 +89,12 @@ def _watching(model: nn.Module) -> Iterator[list[ShapeStep]]:
     if isinstance(model, EncoderModel):
         entered["head"] = (model.head, "memory")
         watched.append((model.head, ("head",), _output(_HEADS[type(model.head)])))
-    try:
-        handles += [it.register_forward_pre_hook(partial(enter, name, what)) for name, (it, what) in entered.items()]
-        handles += [
-            it.register_forward_hook(partial(note, where, shapes), with_kwargs=True) for it, where, shapes in watched
-        ]
+    with ExitStack() as hooks:
+        for name, (part, what) in entered.items():
+            hooks.enter_context(part.register_forward_pre_hook(partial(enter, name, what)))
+        for part, where, shapes in watched:
+            hooks.enter_context(part.register_forward_hook(partial(note, where, shapes), with_kwargs=True))
         yield steps
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _example(model: nn.Module) -> Shape:

@@ -113,12 +113,11 @@ class SearchTree:
             if options.get("cache") is not None:
                 self.cache_lengths.append(options["cache"].length)
 
-        handle = stacks(model)["decoder"].register_forward_pre_hook(hook, with_kwargs=True)
+        decoder = stacks(model)["decoder"]
         try:
-            with uncompiled(model):
+            with decoder.register_forward_pre_hook(hook, with_kwargs=True), uncompiled(model):
                 yield
         finally:
-            handle.remove()
             self.cache_lengths = self.cache_lengths[len(self.cache_lengths) - len(self.steps) :]  # without the prompt's
 
     def finish(self, hypotheses: Sequence[Hypothesis], text: Callable[[Sequence[int]], str]) -> Self:

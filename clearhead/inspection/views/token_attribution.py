@@ -191,8 +191,5 @@ def _first_output(part: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterat
         handle.remove()
         return change(output)
 
-    handle = part.register_forward_hook(hook)
-    try:
+    with part.register_forward_hook(hook) as handle:
         yield
-    finally:
-        handle.remove()
