@@ -48,10 +48,8 @@ class MediaInputs:
             if not faults:
                 raise
         good = [name for name in names if name not in faults]
-        results = iter(self._answer(good) if good else ())
-        return [
-            self._unread(name, faults[name]) if name in faults else self._show(name, next(results)) for name in names
-        ]
+        shown = map(self._show, good, self._answer(good) if good else ())
+        return [self._unread(name, faults[name]) if name in faults else next(shown) for name in names]
 
     def error(self, count: int, total: int) -> DataError:
         """Return the error for files that can't be read."""

@@ -51,18 +51,14 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--attention", choices=PLACES, help="attention module to show (default: the model's last)")
     parser.add_number("--layer", "layer index, starting at 0 (default: 0; all for --heads and images)")
     parser.add_number("--head", "head index, starting at 0 (default: 0)")
-    parser.add_argument(
-        "--png", type=new_file_of("png"), metavar="FILE", help="save the view as a PNG image (default view: --heads)"
-    )
-    parser.add_argument(
-        "--svg", type=new_file_of("svg"), metavar="FILE", help=parser.rare("save the view as an SVG image")
-    )
-    parser.add_argument(
-        "--gif", type=new_file_of("gif"), metavar="FILE", help=parser.rare("save the film as an animated GIF")
-    )
-    parser.add_argument(
-        "--html", type=new_file_of("html"), metavar="FILE", help="save a page that shows everything, for any browser"
-    )
+    files = {
+        "png": "save the view as a PNG image (default view: --heads)",
+        "svg": parser.rare("save the view as an SVG image"),
+        "gif": parser.rare("save the film as an animated GIF"),
+        "html": "save a page that shows everything, for any browser",
+    }
+    for ending, text in files.items():
+        parser.add_argument(f"--{ending}", type=new_file_of(ending), metavar="FILE", help=text)
     parser.add_flag("--json", "print all results as one JSON document")
     parser.add_argument("--prefix", metavar="TEXT", help="text that the answer starts with")
     parser.add_repeatable(
