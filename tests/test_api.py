@@ -642,7 +642,8 @@ def test_the_n_best_differ_as_texts_and_not_only_as_tokens(app: Translator, monk
         return " ".join(str(token // 100) for token in ids)
 
     for n, decode in ((3, {"beam": 8, "n_best": 3}), (4, {"n_best": 4, "diverse": True})):
-        hypotheses = app.task.session(app.model, app.decode_config(**decode)).answers(app.task.reader.begun(TEXTS)[0])
+        sources, _ = app.task.reader.for_search(TEXTS)
+        hypotheses = app.task.session(app.model, app.decode_config(**decode)).answers(sources)
         assert any(len({folded(answer.ids) for answer in found[:n]}) < n for found in hypotheses)
         with monkeypatch.context() as patch:
             patch.setattr(app.task, "text", folded)

@@ -68,7 +68,7 @@ class SequenceWriter(Writer[Result]):
 def read_sources(task: Sequences, texts: Sequence[Any]) -> list[Read]:
     """Encode the sources that aren't blank texts."""
     filled = [text for text in texts if not _is_blank(text)]
-    encoded = iter(zip(*task.reader.begun(filled)))
+    encoded = iter(zip(*task.reader.for_search(filled)))
     return [Read(text, writes=False) if _is_blank(text) else Read(text, *next(encoded)) for text in texts]
 
 

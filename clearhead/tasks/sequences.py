@@ -96,7 +96,8 @@ class Sequences(Task):
     def hold_out(self, data: Pairs) -> HeldOut:
         """Prepare pairs for scoring. All sources are answered; the loss leaves out pairs that are too long."""
         found = self.encoder(data)
-        _, cut = self.reader.begun(list({it.text for it in (*found.skipped, *found.cut)}))  # no others are truncated
+        long = {it.text for it in (*found.skipped, *found.cut)}  # no others are truncated
+        _, cut = self.reader.for_search(list(long))
         examples = Examples(found.sources, found.targets)
         return HeldOut(examples, found.skipped, sum(map(bool, cut)), *references(data))
 
@@ -142,7 +143,7 @@ class Sequences(Task):
 
     def answers(self, model: "ModelHandle | nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
         """Return the best answer to each text. Texts that are too long are truncated."""
-        return _answers(self, model, self.reader.begun(texts)[0], decode)
+        return _answers(self, model, self.reader.for_search(texts)[0], decode)
 
     def explain(
         self, model: "EncoderDecoder", text: str, decode: DecodeConfig, prefix: Sequence[int] = ()
@@ -192,7 +193,7 @@ class Sequences(Task):
     def _readable(self, source: Any) -> Sequence[int]:
         """Return an encoded source. Raise a DataError if it's blank, or longer than the model can read."""
         check_filled(source)
-        [ids], [cut] = self.reader.begun([source])
+        [ids], [cut] = self.reader.for_search([source])
         if not cut:
             return ids
         of_text = "text" in self.modalities
@@ -214,7 +215,7 @@ class Sequences(Task):
         """Answer each distinct source and score the answers. There is no loss if all pairs are too long for it."""
         examples, encoded = held_out.examples, held_out.encoded
         counts = self.forcing.count(cast("EncoderDecoder", as_module(model)), examples) if len(examples) else None
-        encoded = self.reader.begun(held_out.sources)[0] if encoded is None else encoded
+        encoded = self.reader.for_search(held_out.sources)[0] if encoded is None else encoded
         return self.judge(held_out, _answers(self, model, encoded, decode), counts)
 
     @abstractmethod

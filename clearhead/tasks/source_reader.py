@@ -36,7 +36,7 @@ class TextReader:
     begins: bool
     config: Config
 
-    def begun(self, texts: Sequence[str]) -> tuple[Encoded, list[int]]:
+    def for_search(self, texts: Sequence[str]) -> tuple[Encoded, list[int]]:
         """Return the tokens of each text without EOS, as a search takes them, and how many tokens were cut off."""
         first = [self.config.model.special.bos] * self.begins
         encoded = self.tokenizer.encode_batch(texts)
@@ -45,7 +45,7 @@ class TextReader:
 
     def encode(self, texts: Sequence[str]) -> tuple[Encoded, list[int]]:
         """Return each text as an encoder reads it, and how many tokens were cut off."""
-        (found, cut), special = self.begun(texts), self.config.model.special
+        (found, cut), special = self.for_search(texts), self.config.model.special
         return [special.source(ids[self.begins :], begins=self.begins) for ids in found], cut
 
     def ended(self, source: Sequence[int]) -> list[int]:
@@ -86,7 +86,7 @@ class MediaReader:
     loader: Loader
     config: Config
 
-    def begun(self, sources: Sequence[Any]) -> tuple[Encoded, list[int]]:
+    def for_search(self, sources: Sequence[Any]) -> tuple[Encoded, list[int]]:
         """Return the numbers of each file, and how many positions were cut off.
 
         Raises:
@@ -95,7 +95,7 @@ class MediaReader:
         found = [self.loader(source) for source in sources]
         return [array for array, _ in found], [cut for _, cut in found]
 
-    encode = begun
+    encode = for_search
 
     def ended(self, source: Sequence[int]) -> Sequence[int]:
         return source

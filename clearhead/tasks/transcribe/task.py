@@ -158,7 +158,7 @@ class Transcription(Sequences):
 
         if not pieces:
             return ()
-        [samples], _ = self.reader.begun([recording])
+        [samples], _ = self.reader.for_search([recording])
         target, device, rate = self.tokenizers.target, self.config.train.device, self.config.model.size("sample_rate")
         inputs = torch.tensor([[self.special.start, *map(target.token_id, pieces)]], device=device)
         with evaluation(model), torch.inference_mode(), record(model.decoder, limit=None) as trace:

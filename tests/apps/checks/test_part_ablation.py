@@ -212,7 +212,7 @@ def test_a_search_without_a_part_is_that_of_the_pass_without_it(translator: App)
     app, text = translator, "We are here."
     bos, eos = app.config.model.bos_id, app.config.model.eos_id
     app.model.double()
-    [source], _ = app.task.reader.begun([text])
+    [source], _ = app.task.reader.for_search([text])
     for name in ("decoder.0.cross.head.1", "decoder.0.self", "encoder.0.feed_forward"):
         with app.without(name), torch.no_grad():
             said = [bos]

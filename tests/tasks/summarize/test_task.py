@@ -71,7 +71,7 @@ def test_long_documents_are_cut_to_their_beginning_and_long_summaries_are_left_o
     for row, place in enumerate(found.kept):
         ids = summarization.tokenizers.source.encode(DOCUMENTS[place])
         assert found.sources[row] == [*ids[:7], EOS]
-    assert summarization.reader.begun(DOCUMENTS)[0] == [
+    assert summarization.reader.for_search(DOCUMENTS)[0] == [
         found.sources[row][:-1] for row in range(3)
     ]  # in use as in training
 
@@ -81,7 +81,7 @@ def test_a_translation_of_a_long_source_is_left_out_instead() -> None:
     translation = Translation(summarization.tokenizers, summarization.config)
     found = translation.encoder(pairs())
     assert found.kept == [2] and not found.cut
-    assert [len(ids) for ids in translation.reader.begun(DOCUMENTS)[0]] == [
+    assert [len(ids) for ids in translation.reader.for_search(DOCUMENTS)[0]] == [
         len(summarization.tokenizers.source.encode(text)) for text in DOCUMENTS
     ]  # it reads them whole
 
