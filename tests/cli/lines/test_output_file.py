@@ -33,7 +33,7 @@ def written(file: OutputFile, given: list[list[Place]], most: int = 99, *, finis
 
 
 @pytest.fixture
-def for_search(tmp_path: Path) -> Path:
+def begun(tmp_path: Path) -> Path:
     path = tmp_path / "out.txt"
     written(opened(path, resume=False), groups(3, 4, 5), most=2)
     return path
