@@ -123,6 +123,8 @@ class MediaExplanation(Explanation):
 
     def render(self) -> str:
         """Render the input, the answer, and a table of the model's parts, then where the model looked."""
+        if self.without_weights:
+            return super().render()
         place = self.main_place
         maps = [InputMap("attention, mean of heads", self.mean_map(place)), InputMap("rollout", self.rollout(place))]
         return f"{super().render()}\n\n{render_maps(self.input, self.rows(place), maps)}"
@@ -146,8 +148,8 @@ class MediaExplanation(Explanation):
                 InputMap("mean", heads.mean(0))
             ]
             blocks.append(f"{call.name}\n{render_maps(self.input, self.rows(place), maps, color=color)}")
-        whole = InputMap("rollout", self.rollout(place))
         if not self.without_weights:
+            whole = InputMap("rollout", self.rollout(place))
             blocks.append(f"all layers\n{render_maps(self.input, self.rows(place), [whole], color=color)}")
         return "\n\n".join(blocks)
 

@@ -1,7 +1,9 @@
 import torch
+from torch import Tensor, nn
 
-from clearhead.config import ModelConfig
-from clearhead.inspection.media.media_explanation import rollout
+from clearhead.config import Config, ModelConfig
+from clearhead.inspection.media.media_explanation import MediaExplanation, rollout
+from clearhead.inspection.record.forward_pass import Pass
 from clearhead.inspection.record.recorder import record
 from clearhead.model.transformer import build
 
@@ -25,3 +27,27 @@ def test_the_rollout_is_the_formula_of_abnar_and_zuidema_written_out() -> None:
     found = rollout(trace)
     torch.testing.assert_close(found, torch.tensor(reached, dtype=torch.float64))
     torch.testing.assert_close(found.sum(-1), torch.ones(s, dtype=torch.float64))
+
+
+class Silent(nn.Module):
+    """Attention that doesn't report its weights."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, bias: Tensor | None) -> Tensor:
+        return v
+
+
+def test_without_weights_the_views_say_so_and_have_no_rollout() -> None:
+    net = build(
+        ModelConfig(
+            topology="encoder-only", head="class", n_classes=3, front="patches", positions="sinusoidal_2d",
+            image_size=4, image_channels=1, patch_size=2, max_len=5, d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1,
+        )
+    )  # fmt: skip
+    net.encoder.blocks[0].attention.attend = Silent()
+    forward = Pass(model=net, inputs=(torch.zeros(1, 1, 4, 4, dtype=torch.uint8),), pieces={})
+    found = MediaExplanation(
+        text="image", answer="a", values={}, tokens=forward.names, forward=forward, trace=forward.recorded(),
+        config=Config(),
+    )  # fmt: skip
+    assert found.render_heads("encoder.self", None) == "encoder.0.self: Silent doesn't report its weights"
+    assert "Attention without reported weights: encoder.0.self." in " ".join(found.render().split())
