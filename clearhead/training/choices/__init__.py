@@ -1,1 +1,1 @@
-"""Choose settings for the user: recipe, time budget, forecast."""
+"""Choose the settings that the user left open: hyperparameters, steps for a budget, memory, threads."""
