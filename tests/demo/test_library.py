@@ -58,7 +58,7 @@ def test_the_files_are_read_back_as_they_are(root: Path, tmp_path: Path) -> None
     training, _ = library.split(root)
     (tmp_path / "train.jsonl").write_bytes(library.as_json_lines(training))
     read = TextForm().read([str(tmp_path / "train.jsonl")], DataConfig())
-    assert read.pieces == [it.text for it in training]
+    assert [piece.text for piece in read.pieces] == [it.text for it in training]
     first = json.loads((tmp_path / "train.jsonl").read_text(encoding="utf-8").splitlines()[0])
     assert first == {"path": training[0].path, "text": training[0].text}
 
