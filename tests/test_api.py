@@ -693,6 +693,17 @@ def test_pieces_make_up_the_greedy_translation(app: Translator, word_app: Transl
     assert "".join(app.pieces("I", sample=True, seed=5)) == app("I", sample=True, seed=5)
 
 
+def test_pieces_make_up_the_text_of_a_task_with_its_own_way_to_make_it(app: Translator) -> None:
+    class Backwards(type(app.task)):  # type: ignore[misc]
+        def text(self, ids: Sequence[int]) -> str:
+            return super().text(ids)[::-1].upper()
+
+    own = load(app.path)
+    own.task = Backwards(own.task.tokenizers, own.config)
+    assert own("I am hungry.", beam=1) == app("I am hungry.", beam=1)[::-1].upper()
+    assert [*own.pieces("I am hungry.")] == [own("I am hungry.", beam=1)]
+
+
 def test_pieces_are_those_of_one_answer_whatever_the_model_stores(app: Translator) -> None:
     for stored in ({"decode.n_best": 3}, {"decode.n_best": 3, "decode.diverse": True}):
         changed = app.override(stored)

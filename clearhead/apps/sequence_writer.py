@@ -33,7 +33,13 @@ class SequenceWriter(Writer[Result]):
         return read_sources(self._task, texts)
 
     def grow(self, read: Read) -> Grow:
-        """Return a function that turns tokens into text. It holds back an incomplete character."""
+        """Return a function that turns tokens into text. It holds back an incomplete character.
+
+        It holds back everything if the task has its own way to make a text of tokens, since more tokens could change
+        how that begins.
+        """
+        if type(self._task).text is not Sequences.text:
+            return lambda token: ""
         growing, settled = GrowingText(self._task.tokenizers.target.decode), ""
 
         def add(token: int) -> str:

@@ -32,6 +32,31 @@ class TokenScores:
 _Scoring: TypeAlias = Generator[None, None, TokenScores]
 
 
+@dataclass
+class _SharedScores:
+    """Scores that several records wait for. Whichever of them comes next takes the next step."""
+
+    steps: _Scoring
+    scores: TokenScores | None = None
+    error: Exception | None = None
+    waiting: int = 0
+
+    def wait(self) -> _Scoring:
+        """Return the scores. Raises the error of an earlier step."""
+        while self.scores is None:
+            if self.error is not None:
+                raise self.error
+            try:
+                next(self.steps)
+            except StopIteration as end:
+                self.scores = end.value
+            except Exception as error:
+                self.error = error
+            else:
+                yield
+        return self.scores
+
+
 @dataclass(frozen=True)
 class Completed:
     """A continuation, with the scores of its tokens if they were asked for, after those of the prompt."""
@@ -54,7 +79,7 @@ class CompletionWriter(Writer[Completed]):
     def __init__(self, writer: TextGenerator, *, top: int | None, echo: bool, writes: bool) -> None:
         self._writer, self._top, self._echo, self._writes = writer, top, echo, writes
         self.session = writer.session
-        self._prompts: dict[str, TokenScores] = {}
+        self._prompts: dict[str, _SharedScores] = {}
 
     def read(self, texts: Sequence[str]) -> list[Read]:
         """Return the texts as prompts."""
@@ -91,11 +116,17 @@ class CompletionWriter(Writer[Completed]):
     def _of_prompt(self, read: Read) -> _Scoring:
         """Return the scores of the tokens of a prompt. All its answers share them."""
         if read.text not in self._prompts:
-            scores = yield from self._scored_prompt(read)
             if len(self._prompts) == _KEPT:
                 del self._prompts[next(iter(self._prompts))]  # the oldest
-            self._prompts[read.text] = scores
-        return self._prompts[read.text]
+            self._prompts[read.text] = _SharedScores(self._scored_prompt(read))
+        shared = self._prompts[read.text]
+        shared.waiting += 1
+        try:
+            return (yield from shared.wait())
+        finally:
+            shared.waiting -= 1
+            if not shared.waiting and shared.scores is None and self._prompts.get(read.text) is shared:
+                del self._prompts[read.text]  # nobody wants them any more
 
     def _scored_prompt(self, read: Read) -> _Scoring:
         source, n = read.source, len(self._writer.start)

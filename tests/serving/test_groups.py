@@ -132,6 +132,28 @@ def test_a_prompt_is_scored_a_few_tokens_at_a_time_and_once_for_all_its_answers(
     assert [found[number] for number in numbers] == alone.records(alone.read(prompts))
 
 
+def test_answers_scored_in_turns_share_the_scores_of_their_prompt(writer, monkeypatch) -> None:
+    app, begun = load(writer).override({"decode.engine": "torch"}), []
+    successors = Session.successors
+    monkeypatch.setattr(
+        Session, "successors", lambda self, source, ids, n: begun.append(ids) or successors(self, source, ids, n)
+    )
+    scoring, found = app.completion_writer(**SCORING), {}
+    reads = scoring.read(["She sings. "] * 3)
+    left = dict(enumerate(scoring.finish(read, ()) for read in reads))
+    next(left[0])
+    left.pop(0).close()  # its client has left
+    while left:
+        for place, making in [*left.items()]:
+            try:
+                next(making)
+            except StopIteration as end:
+                found[place] = end.value
+                del left[place]
+    assert [len(it) for it in begun if it] == [len(reads[0].source) - 1] * 2, "again, since nobody waited for the first"
+    assert found[1] == found[2] == app.completion_writer(**SCORING).record(reads[0], ())
+
+
 def test_a_prompt_that_nobody_waits_for_is_not_scored_to_its_end(writer) -> None:
     group = LiveGroup(load(writer).override({"decode.engine": "torch"}).completion_writer(**SCORING))
     first, second = (group.add("She sings. " * 4, None) for _ in range(2))
