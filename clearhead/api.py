@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from .apps.classifier import Classifier
     from .apps.evaluation import Evaluation
     from .apps.language_model import LanguageModel
-    from .apps.summarizer import Summarizer
-    from .apps.translator import Translator
+    from .apps.translator import Summarizer, Translator
 
 __all__ = [
     "Answerer",
@@ -53,11 +52,11 @@ _MODULES = {
     "Evaluation": "evaluation",
     "LanguageModel": "language_model",
     "Result": "answers",
-    "Summarizer": "summarizer",
+    "Summarizer": "translator",
     "Translator": "translator",
     "Embedder": "embedder",
     "Filler": "filler",
-    "Transcriber": "transcriber",
+    "Transcriber": "translator",
 }  # imported on first use, since a model needs one of them
 _APPS = {  # of each task; a custom task has the general App
     "answer": "Answerer",

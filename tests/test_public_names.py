@@ -86,7 +86,7 @@ def test_the_help_of_every_verb_imports_nothing_heavy() -> None:
 
 
 def test_the_front_door_the_apps_and_a_model_on_a_cpu_are_there_without_torch(model_folder: Path) -> None:
-    apps = "translator", "summarizer", "language_model", "classifier", "answerer"
+    apps = "translator", "language_model", "classifier", "answerer"
     code = "\n".join(f"import clearhead.apps.{name}" for name in apps)
     code += f"""
 import clearhead.api

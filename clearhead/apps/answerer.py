@@ -16,13 +16,11 @@ from ..readers.questions import Paragraph, Question
 from ..tasks.answer.task import QuestionAnswering
 from ..tasks.answer.windows import NOTHING, Passage
 from .answers import Reading
-from .app import ONE, App
+from .app import ONE, App, all_settings_but
 from .inputs import as_text, as_texts
 
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
-
-_USED = ("beam", "n_best", "batch_tokens")  # search settings that affect the answers or the speed
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,9 @@ class Answerer(App):
     """App that answers questions with passages of a text."""
 
     task: QuestionAnswering
+    without_effect = all_settings_but(
+        "beam", "n_best", "batch_tokens", reason="an answer is found in the text, not generated"
+    )
 
     @overload
     def __call__(self, question: str, context: str, **decode: Any) -> str: ...
@@ -104,9 +105,6 @@ class Answerer(App):
             unknown = tuple(self.tokenizers.source.unknown_words(text))
             answers.append(FoundAnswer(*place, text, tuple(others), unknown, cut=it.cut))
         return answers
-
-    def _idle(self, name: str, search: DecodeConfig) -> str:
-        return "" if name in _USED else "an answer is found in the text, not generated"
 
 
 def _as_context(context: Any) -> str:

@@ -1,10 +1,12 @@
 """Base class of all apps, with the methods common to all tasks."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..config import Config, DecodeConfig
 from ..config.values import finite
@@ -37,6 +39,8 @@ class App:
     """
 
     task: "Task"
+    without_effect: ClassVar[Mapping[str, str]] = MappingProxyType({"unknown": "only `generate` uses it"})
+    """Search settings that never have an effect here, with the reasons."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
@@ -207,7 +211,7 @@ class App:
         if search.engine == self.loaded.stored.decode.engine:
             check_stored_engine(self.path, self.loaded.stored)
         for name, value in changes.items():
-            if reason := self._idle(name, search):
+            if reason := self.without_effect.get(name) or _idle(name, search):
                 what = f"decode.{name}={value} would have no effect: {reason}"
                 if name == "beam" and "sample" in changes:
                     what = "`decode.beam` can't be combined with `decode.sample`"
@@ -221,16 +225,6 @@ class App:
         _check_lengths(self.config, search)
         return search
 
-    def _idle(self, name: str, search: DecodeConfig) -> str:
-        """Explain why a setting has no effect on this search. Return "" if it has one."""
-        if name == "unknown":
-            return "only `generate` uses it"
-        if search.sample and name == "beam":
-            return "it needs decode.sample=false"
-        if not search.sample and name in _SAMPLING:
-            return "it needs decode.sample=true"
-        return "it needs decode.n_best=2 or more" if name == "diverse" and search.diverse and search.n_best == 1 else ""
-
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.loaded,)
 
@@ -239,9 +233,23 @@ class App:
 
     def _repr_html_(self) -> str:
         """Return HTML for notebooks: the task, sizes, known scores, and the parameters of every component."""
-        from .notebook import page
+        from .pages import summary
 
-        return page(self.loaded, type(self).__name__)
+        return summary(self.loaded, type(self).__name__)
+
+
+def all_settings_but(*used: str, reason: str) -> Mapping[str, str]:
+    """Return every search setting except `used`, with the reason why it has no effect."""
+    return MappingProxyType({field.name: reason for field in fields(DecodeConfig) if field.name not in used})
+
+
+def _idle(name: str, search: DecodeConfig) -> str:
+    """Explain why a setting has no effect on this search. Return "" if it has one."""
+    if search.sample and name == "beam":
+        return "it needs decode.sample=false"
+    if not search.sample and name in _SAMPLING:
+        return "it needs decode.sample=true"
+    return "it needs decode.n_best=2 or more" if name == "diverse" and search.diverse and search.n_best == 1 else ""
 
 
 def _only(inputs: tuple[Any, ...]) -> Any:

@@ -11,22 +11,20 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
-from ..config import DecodeConfig
 from ..tasks.classify.task import Classification
 from .answers import Labelled, Reading
-from .app import App
+from .app import App, all_settings_but
 from .inputs import as_source, as_sources, is_one_source
 
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
-
-_USED = ("n_best", "batch_tokens")  # search settings that a classifier accepts; n_best is always 1
 
 
 class Classifier(App):
     """App that labels texts."""
 
     task: Classification
+    without_effect = all_settings_but("n_best", "batch_tokens", reason="a classifier doesn't search")
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -66,6 +64,3 @@ class Classifier(App):
         unknown = self.task.reader.unknown_words(text)
         best = self.labels[order[0]]
         return Labelled(text, best, of_label[best], of_label, unknown, cut=cut)
-
-    def _idle(self, name: str, search: DecodeConfig) -> str:
-        return "" if name in _USED else "a classifier doesn't search"

@@ -10,10 +10,9 @@ Every app whose model has an encoder has `embed`, which this one uses.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..config import DecodeConfig
 from ..tasks.embed.task import TextEmbedding, reader_of
 from .answers import Embedded, Reading
-from .app import App
+from .app import App, all_settings_but
 from .inputs import as_text
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ class Embedder(App):
     """App that embeds texts."""
 
     task: TextEmbedding
+    without_effect = all_settings_but("n_best", "batch_tokens", reason="an embedding isn't searched for")
 
     def __call__(
         self,
@@ -55,6 +55,3 @@ class Embedder(App):
         """Return the unknown words in a text, and the number of tokens cut off."""
         [_, [cut]] = reader_of(self.task).encode([as_text(text)])
         return Reading(tuple(self.tokenizers.source.unknown_words(text)), cut=cut)
-
-    def _idle(self, name: str, search: DecodeConfig) -> str:
-        return "" if name in ("n_best", "batch_tokens") else "an embedding isn't searched for"

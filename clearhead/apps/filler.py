@@ -9,20 +9,20 @@ app.explain("Paris is the [MASK] of France.")            # with every step of at
 from collections.abc import Sequence
 from typing import Any, overload
 
-from ..config import DecodeConfig
 from ..tasks.fill.fillings import Filled
 from ..tasks.fill.task import Filling
 from .answers import Reading
-from .app import App
+from .app import App, all_settings_but
 from .inputs import as_text, as_texts, check_whole
-
-_USED = ("n_best", "batch_tokens", "suppress", "suppress_special")  # search settings accepted; n_best is always 1
 
 
 class Filler(App):
     """App that fills the masks of texts."""
 
     task: Filling
+    without_effect = all_settings_but(
+        "n_best", "batch_tokens", "suppress", "suppress_special", reason="a mask is filled without a search"
+    )
 
     @property
     def mask(self) -> str:
@@ -61,6 +61,3 @@ class Filler(App):
             return Reading()
         self.task.read(text)
         return Reading(self.task.unknown_words(text))
-
-    def _idle(self, name: str, search: DecodeConfig) -> str:
-        return "" if name in _USED else "a mask is filled without a search"

@@ -9,7 +9,6 @@ app.explain("To be, ")                           # with every step of attention
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from ..config import DecodeConfig
 from ..decode.continuation import Continuation, TextGenerator
 from ..decode.stopping import StoppingCriteria
 from ..decode.writer import TextStream
@@ -22,13 +21,15 @@ from .token_scores import CompletionWriter
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
 
-_OF_A_SOURCE = ("max_ratio", "min_ratio")
-
 
 class LanguageModel(App):
     """App that continues texts."""
 
     task: Generation
+    without_effect = dict.fromkeys(
+        ("max_ratio", "min_ratio"),
+        "a continuation has no source to compare its length with; set decode.max_len or decode.min_len",
+    )
 
     @overload
     def __call__(self, text: str = "", **decode: Any) -> str: ...
@@ -101,8 +102,3 @@ class LanguageModel(App):
     def reading(self, text: str) -> Reading:
         """Return the unknown words in a text. Nothing is ever cut off."""
         return Reading(tuple(self.tokenizers.target.unknown_words(as_text(text))))
-
-    def _idle(self, name: str, search: DecodeConfig) -> str:
-        if name in _OF_A_SOURCE:
-            return "a continuation has no source to compare its length with; set decode.max_len or decode.min_len"
-        return "" if name == "unknown" else super()._idle(name, search)

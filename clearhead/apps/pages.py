@@ -1,36 +1,95 @@
-"""The page of one answer of an app."""
+"""Pages of a model: its summary for notebooks, and the page of one answer."""
 
+import html
 from typing import TYPE_CHECKING, Any
 
+from ..errors import ModelError
 from ..folder.checkpoint import FILM
+from ..folder.manifest import parse_json_object, read_bytes
+from ..loading.loaded import LoadedModel
+from ..scoring import score_labels
 from ..training.report.metrics import read_metrics
-from .app import App
 
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
+from ..tasks.base import example_of
 
 
-def page_values(app: App, explanation: "Explanation", *, command: str = "", live: bool = False) -> dict[str, Any]:
-    """Return what the page shows about an answer of an app, with the film if the run was watched.
+def summary(loaded: LoadedModel, name: str) -> str:
+    """Return an HTML summary of a model. It sets no colours, so that it suits light and dark themes."""
+    from ..inspection.record.parts import count_parameters
+
+    model, total = loaded.config.model, count_parameters(loaded.model)["total"]
+    layers = [
+        f"{number} {stack} layers"
+        for stack, number in (("encoder", model.n_encoder_layers), ("decoder", model.n_decoder_layers))
+        if model.topology in (f"{stack}-only", "encoder-decoder")
+    ]
+    sizes = f"{' and '.join(layers)}, d_model {model.d_model}, {model.n_heads} heads, d_ff {model.d_ff}"
+    lines = [f"<b>{_text(name)}</b> of <code>{_text(loaded.path)}</code>", _text(sizes)]
+    if scores := _scores(loaded):
+        lines.append(_text(scores))
+    lines.append(f"on the command line: <code>{_text(example_of(loaded.task, str(loaded.path), loaded.config))}</code>")
+    rows = [_row("part", "parameters", "th"), *_rows(loaded.model), _row("total", f"{total:,}", "th")]
+    return f"<p>{'<br>'.join(lines)}</p><table>{''.join(rows)}</table>"
+
+
+def _rows(model: Any) -> list[str]:
+    """Return a row for each component. Identical blocks share a row."""
+    from ..inspection.record.parts import parts
+
+    found = []
+    for stack in parts(model):
+        for part in stack.parts or (stack,):
+            name = stack.name if part is stack else f"{stack.name}: {part.name}"
+            times = f" ({part.times} of them)" if part.times > 1 else ""
+            found.append(_row(name + times, f"{part.total:,}" + (f", {part.note}" if part.note else ""), "td"))
+    return found
+
+
+def _row(name: str, value: str, cell: str) -> str:
+    style = " style='text-align:left'"
+    return f"<tr><{cell}{style}>{_text(name)}</{cell}><{cell}{style}>{_text(value)}</{cell}></tr>"
+
+
+def _scores(loaded: LoadedModel) -> str:
+    """Return the stored scores if they're of the current weights and can be read, otherwise ""."""
+    path = loaded.path / "evaluation.json"
+    try:
+        values = parse_json_object(path, read_bytes(path))
+        scores = f"{score_labels.spoken(values)} ({score_labels.count_of(values)})"
+    except (ModelError, ValueError, TypeError, OverflowError, StopIteration):
+        return ""
+    return scores if values.get("weights") == loaded.weights_digest else ""
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))
+
+
+def page_values(
+    loaded: LoadedModel, explanation: "Explanation", *, command: str = "", live: bool = False
+) -> dict[str, Any]:
+    """Return what the page shows about an answer, with the film if the run was watched.
 
     Args:
-        app: the app. Its search settings must be those of the answer.
+        loaded: the model. Its search settings must be those of the answer.
         explanation: what `app.explain` returned.
         command: the command that makes this page.
         live: leave out what a served page can ask for later.
     """
     from ..inspection.page.page_data import page_data
 
-    film = app.path / FILM
+    film = loaded.path / FILM
     frames = read_metrics(film) if film.exists() else []
-    return page_data(explanation, app.config, name=str(app.path), command=command, film=frames, live=live)
+    return page_data(explanation, loaded.config, name=str(loaded.path), command=command, film=frames, live=live)
 
 
-def write_page(app: App, explanation: "Explanation", path: Any, command: str) -> None:
+def write_page(loaded: LoadedModel, explanation: "Explanation", path: Any, command: str) -> None:
     """Write the page of an answer into one file."""
     from ..folder.atomic import write_file, writing
     from ..inspection.page.document import page_document
 
-    data = page_values(app, explanation, command=command)
+    data = page_values(loaded, explanation, command=command)
     with writing(path.parent, again="run the command again"):
         write_file(path, page_document(data).encode())

@@ -85,7 +85,7 @@ def choice_for(model: ModelHandle, decode: DecodeConfig) -> EngineChoice:
     """Return the choice that `open_engine` makes, without loading any weights."""
     if decode.engine == AUTO and decode.precision == "fp32" and model.needs_module:
         decode = replace(decode, engine=IN_MEMORY)
-    return _choose(model.config, decode, model.device, model.formats, model.is_converted)
+    return _choose(model.config, decode, model.device, model.formats, model.is_converted, model.engines)
 
 
 def choose_engine(config: ModelConfig, decode: DecodeConfig, device: str = "cpu", formats: Container[str] = ()) -> str:
@@ -106,16 +106,19 @@ def _choose(
     device: str,
     formats: Container[str],
     is_converted: Callable[[str], bool],
+    opened: Container[str] = (),
 ) -> EngineChoice:
+    """Return the choice. Engines that are open, by name and precision, have no obstacle and nothing to wait for."""
     check_name(decode.engine)
     if decode.engine != AUTO:
         return EngineChoice(_checked(config, decode, device, formats), {})
     passed_over: dict[str, str] = {}
     waiting: list[str] = []
     for name in _fastest_first(decode.precision):
-        reason = _obstacle(config, name, device, formats) or _difference(_engine_class(name, config), decode)
-        if not reason:
-            reason = _wait(_engine_class(name, config), decode, is_converted)
+        is_open = f"{name} {decode.precision}" in opened
+        reason = "" if is_open else _obstacle(config, name, device, formats)
+        if not (reason := reason or _difference(_engine_class(name, config), decode)):
+            reason = "" if is_open else _wait(_engine_class(name, config), decode, is_converted)
             if not reason:
                 return EngineChoice(name, passed_over, tuple(waiting))
             waiting.append(name)

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from ..api import load
 from ..apps.evaluation import Evaluation
-from ..apps.transcriber import Transcriber
+from ..apps.translator import Transcriber
 from ..config import NEWEST
 from ..config.messages import say
 from .demo_folder import DemoFolder, expect

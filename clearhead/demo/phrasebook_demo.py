@@ -68,7 +68,7 @@ def run_demo(out: Path) -> None:
     _report(evaluation)
     example = _examples(app, evaluation)
     _draw_attention(app, example, out / PICTURES[1])
-    write_page(app, app.explain(WATCHED), out / PAGE, folder.command("explain", WATCHED, "--html", PAGE))
+    write_page(app.loaded, app.explain(WATCHED), out / PAGE, folder.command("explain", WATCHED, "--html", PAGE))
     folder.say_done(", ".join(["the model", "evaluation.json", *(it for it in PICTURES if (out / it).exists())]))
     say("words.txt lists the words it knows. Try your own sentence:\n")
     say(f'  {folder.command("translate")} "{example}"\n')

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..config import ModelConfig
 from ..config.notations import read_rotary
-from ..decode.engines.ct2_support import ACTIVATIONS, SOURCE_END, ct2_obstacle
+from ..decode.engines.ct2_engine import ACTIVATIONS, SOURCE_END, ct2_obstacle
 from ..decode.model_handle import Weights
 from ..decode.position_tables import position_table
 from ..errors import ConfigError

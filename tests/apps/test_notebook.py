@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.api import load
-from clearhead.apps.notebook import page
+from clearhead.apps.pages import summary
 from clearhead.config import ModelConfig
 from clearhead.inspection.record.parts import count_parameters
 from clearhead.readers.pairs import read_pairs
@@ -87,7 +87,7 @@ def test_a_stack_alone_is_shown_alone(model_folder: Path, topology: str, said: s
     config = ModelConfig(topology=topology, n_encoder_layers=2, n_decoder_layers=2, **shape)
     loaded = app.override({"model.topology": topology}).loaded
     loaded.__dict__["_weights"] = (build(config), "")
-    shown = page(loaded, "Translator")
+    shown = summary(loaded, "Translator")
     assert sum(numbers(shown)) == count_parameters(loaded.model)["total"]
     assert f"{said} layers" in shown and shown.count("layers, d_model") == 1 and " and " not in shown
 

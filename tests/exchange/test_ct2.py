@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from clearhead.config import ModelConfig
-from clearhead.decode.engines.ct2_support import ct2_obstacle
+from clearhead.decode.engines.ct2_engine import ct2_obstacle
 from clearhead.decode.model_handle import as_handle
 from clearhead.errors import ConfigError
 from clearhead.exchange.ct2 import ct2_files

@@ -232,7 +232,7 @@ def _write_page(explanation: "Explanation", app: Any, options: Options) -> None:
     given, path = [str(options.folder), options.text], options.html
     optional = [("context", options.context), ("prefix", options.prefix), *(("without", it) for it in options.without)]
     given += [word for name, value in optional if value for word in (f"--{name}", value)]
-    write_page(app, explanation, path, f"clearhead explain {shlex.join(given)} --html {shlex.quote(path.name)}")
+    write_page(app.loaded, explanation, path, f"clearhead explain {shlex.join(given)} --html {shlex.quote(path.name)}")
     say(f"wrote {path}")
 
 

@@ -6,20 +6,27 @@ CTranslate2 searches without a length penalty and returns every hypothesis of th
 
 import importlib.util
 import math
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
 from ...config import DecodeConfig, ModelConfig
+from ...config.custom_code import is_custom
 from ...errors import DataError
 from ..beams import Hypothesis, Request
 from ..engine import Batch, cpu_obstacle, engine_threads
 from ..model_handle import ModelHandle
 from ..rules import Rules
 from ..search import nan_error
-from .ct2_support import SOURCE_END, ct2_obstacle
 
+SOURCE_END = "end"  # name of EOS in a source: one that has only its usual name would be skipped as empty
+_TOPOLOGIES = ("encoder-decoder", "decoder-only")
+ACTIVATIONS: Mapping[str, int] = MappingProxyType(
+    {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3, "swiglu": 2, "geglu": 1}
+)  # numbers of activations; those of gated networks are the gate's
+_POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary")
 _TYPES = {"fp32": "float32", "int8": "int8_float32"}  # what CTranslate2 computes in, by precision
 
 
@@ -251,3 +258,22 @@ def load_runner(config: ModelConfig, folder: Path, cores: int, precision: str = 
 def _format(precision: str) -> str:
     """Return the name of the format that the model is converted to."""
     return f"ct2-{precision}"
+
+
+def ct2_obstacle(config: ModelConfig) -> str:
+    """Return the reason why CTranslate2 can't run a model with this config, or "" if it can."""
+    if config.topology not in _TOPOLOGIES:
+        return f"it doesn't support model.topology={config.topology!r}"
+    for setting, supported in (
+        ("front", config.front == "tokens"),
+        ("copy", not config.copy),
+        ("attention", config.attention == "softmax"),
+        ("positions", config.positions in _POSITIONS),
+        ("feed_forward", config.feed_forward in ACTIVATIONS),
+        ("norm", not is_custom(config.norm)),
+        ("window", config.window is None),
+        ("rotary", ":" not in config.rotary),
+    ):
+        if not supported:
+            return f"it doesn't support model.{setting}={getattr(config, setting)!r}"
+    return ""

@@ -186,7 +186,7 @@ def test_the_page_of_an_answer_is_that_of_python(off: list[str], lab: Any, model
     app, path = model
     with app.without(*off):
         explanation = app.explain("She sings 12 songs.")
-        expected = page_values(app, explanation, live=True)
+        expected = page_values(app.loaded, explanation, live=True)
     found = lab.evaluate(
         """async ([about, weights, text, off]) => {
           const page = await lab.answerer(new lab.Session(about, weights))({text, off, prefix: []}, null, () => {});
@@ -254,7 +254,7 @@ def test_the_sentences_are_those_of_the_file(hash: str, model: tuple[Any, Path],
     )
     with app.without(*off):
         explanation = app.explain("She zzz sings.", prefix=prefix)
-        (tmp_path / "page.html").write_text(page_document(page_values(app, explanation)), encoding="utf-8")
+        (tmp_path / "page.html").write_text(page_document(page_values(app.loaded, explanation)), encoding="utf-8")
     opened(tab, tmp_path / "page.html")
     assert "The vocabulary lacks [zzz]" in found[0]["say"]
     for one, other in zip(found, ask(tab, "walk"), strict=True):
