@@ -4,7 +4,6 @@ disk and a process to fail."""
 import errno
 import json
 import os
-import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -13,12 +12,10 @@ import hypothesis
 import pytest
 
 from clearhead.config import Config
+from tests.builders import make_model_folder, make_questions
 
 hypothesis.settings.register_profile("clearhead", deadline=None)  # a loaded machine is slow, not wrong
 hypothesis.settings.load_profile("clearhead")
-
-ENGLISH = ["I am hungry.", "You are late.", "She sings.", "We are here.", "They sleep well."]
-FRENCH = ["J'ai faim.", "Tu es en retard.", "Elle chante.", "Nous sommes ici.", "Ils dorment bien."]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,29 +33,6 @@ def device(request: pytest.FixtureRequest) -> str:
     if name.startswith("cuda") and not torch.cuda.is_available():
         pytest.skip(f"--device {name}: PyTorch finds no GPU")
     return name
-
-
-def make_model_folder(path: Path, *, tokenizer: str) -> Path:
-    """A model of random weights that reads at most 39 source tokens and answers in few."""
-    import torch
-
-    from clearhead.folder.model_folder import model_files, save_files
-    from clearhead.model.transformer import build
-    from clearhead.tokenization.source_and_target import train_tokenizers
-
-    values = {"data.tokenizer": tokenizer, "data.vocab_size": 300, "data.train": ["pairs.tsv"], "decode.max_extra": 4}
-    values |= {"model.d_model": 16, "model.n_heads": 2, "model.d_ff": 32, "model.max_len": 40}
-    values |= {"model.n_encoder_layers": 1, "model.n_decoder_layers": 1, "data.batch_tokens": 1024}
-    config = Config().override(values)
-    tokenizers = train_tokenizers(ENGLISH, FRENCH, config.data)
-    size = tokenizers.source.vocab_size
-    config = config.override({"model.src_vocab_size": size, "model.tgt_vocab_size": size})
-    generator = torch.random.get_rng_state()
-    torch.manual_seed(0)
-    weights = build(config.model).state_dict()
-    torch.random.set_rng_state(generator)
-    save_files(path, model_files(config=config.to_dict(), tokenizer=tokenizers.to_json(), weights=weights, card="# A"))
-    return path
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -91,52 +65,6 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def word_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with a vocabulary of words, so that there are unknown ones. Not to be written to."""
     return make_model_folder(tmp_path_factory.mktemp("words"), tokenizer="word")
-
-
-def make_encoder_folder(path: Path, *, task: str, tokenizer: str = "bpe", **settings: object) -> Path:
-    """An encoder of random weights that fills masks or embeds texts. `settings` are those of the model."""
-    import torch
-
-    from clearhead.folder.model_folder import model_files, save_files
-    from clearhead.model.transformer import build
-    from clearhead.tasks.registry import task_named
-    from clearhead.tokenization.source_and_target import train_tokenizers
-
-    values = {"train.task": task, "data.tokenizer": tokenizer, "data.vocab_size": 300, "model.max_len": 40}
-    values |= {"model.d_model": 16, "model.n_heads": 2, "model.d_ff": 32, "model.n_encoder_layers": 1}
-    values |= {f"model.{name}": value for name, value in settings.items()}
-    config = Config().assign({**task_named(task).required, **values}, "model")
-    tokenizers = train_tokenizers(ENGLISH, (), config.data)
-    size = tokenizers.source.vocab_size
-    config = config.assign({"model.src_vocab_size": size, "model.tgt_vocab_size": size}, "model")
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        weights = build(config.model).state_dict()
-    save_files(path, model_files(config=config.to_dict(), tokenizer=tokenizers.to_json(), weights=weights, card="# A"))
-    return path
-
-
-def make_questions(n: int, seed: int = 0, *, lacking: bool = False) -> dict:
-    """Articles of one short text each, as SQuAD has them, with five kinds of questions, whose answers have one token or
-    two. What is asked with `lacking` is not always in the text."""
-    dice, articles = random.Random(seed), []
-    for number in range(n):
-        said = {
-            "Who was there?": dice.choice(["Ann", "Bob", "Cid", "Dan", "Eva", "Fay"]),
-            "Which birds came?": dice.choice(["ten", "two", "six"]) + dice.choice([" owls", " swans"]),
-            "Where was it?": dice.choice(["Rome", "New York", "Oslo", "Cape Town"]),
-            "When was it?": dice.choice(["June", "May", "March"]),
-        }
-        absent = dice.choice(list(said)) if lacking else None
-        parts = [said[asked] for asked in said if asked != absent]
-        context = " and ".join(dice.sample(parts, len(parts))) + "."
-        questions = [
-            {"id": f"{number}-{i}", "question": asked, "is_impossible": asked == absent,
-             "answers": [] if asked == absent else [{"text": text, "answer_start": context.index(text)}]}
-            for i, (asked, text) in enumerate(said.items())
-        ]  # fmt: skip
-        articles.append({"title": f"Article {number}", "paragraphs": [{"context": context, "qas": questions}]})
-    return {"version": "2.0" if lacking else "1.1", "data": articles}
 
 
 ANSWERING = {

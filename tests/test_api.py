@@ -28,7 +28,7 @@ from clearhead.readers.pairs import Pairs, read_pairs
 from clearhead.readers.references import read_with_references
 from clearhead.scoring import translation_scores
 from clearhead.tokenization.learning import SPECIALS
-from tests.conftest import make_encoder_folder
+from tests.builders import make_encoder_folder
 
 TEXTS = ["I am hungry.", "She sings.", "We are here, and you are late.", "I", "They sleep well."]
 LONGEST = 39  # source tokens of the models here

@@ -2,7 +2,6 @@
 
 import json
 import re
-import wave
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from clearhead.config import Config
 from clearhead.folder.model_folder import read_config
 from clearhead.tasks.registry import task_of
 from clearhead.training.report.metrics import read_metrics
+from tests.builders import write_wave
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
@@ -28,9 +28,7 @@ def made_up(verb: str, modality: str, folder: Path) -> Path:
         lines = [json.dumps({"path": f"images.npy#{i}", "label": "ab"[i % 2]}) for i in range(60)]
     elif modality == "audio":
         for i in range(30):
-            with wave.open(str(folder / f"{i}.wav"), "wb") as file:
-                file.setparams((1, 2, 8000, 0, "NONE", ""))
-                file.writeframes(np.random.default_rng(i).integers(-9999, 9999, 2000, np.int16).tobytes())
+            write_wave(folder / f"{i}.wav", np.random.default_rng(i).uniform(-0.3, 0.3, 2000))
         lines = [json.dumps({"path": f"{i}.wav", "text": "12", "label": "ab"[i % 2]}) for i in range(30)]
     if modality != "text":
         (folder / "data.jsonl").write_text("\n".join(lines))

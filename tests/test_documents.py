@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import wave
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -22,8 +21,7 @@ import clearhead
 from clearhead.cli import main
 from clearhead.cli.reference import reference
 from clearhead.model.positions import POSITIONS, Positions
-
-from .conftest import make_questions
+from tests.builders import make_questions, write_wave
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "clearhead"
@@ -217,11 +215,7 @@ def test_the_page_on_audio_runs(here: Path, capsys: Capture) -> None:
     rows = ["path,text"]
     for n in range(24):
         path = Path("words", ("yes", "no")[n % 2], f"{n}.wav")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        samples = 9000 * np.sin(np.arange(4000 + 100 * n) * (0.2 + 0.3 * (n % 2)))
-        with wave.open(str(path), "wb") as file:
-            file.setparams((1, 2, 8000, 0, "NONE", ""))
-            file.writeframes(samples.astype("<i2").tobytes())
+        write_wave(path, 0.3 * np.sin(np.arange(4000 + 100 * n) * (0.2 + 0.3 * (n % 2))))
         rows.append(f"{path.as_posix()},{path.parent.name}")
     Path("calls.csv").write_text("\n".join(rows) + "\n")
     for n, name in enumerate(("one.wav", "two.wav")):

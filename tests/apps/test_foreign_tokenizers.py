@@ -16,8 +16,8 @@ from clearhead.model.transformer import build
 from clearhead.tasks.registry import task_of
 from clearhead.tokenization.source_and_target import Tokenizers, tokenizer_from_json
 from clearhead.tokenization.tokenizer import Tokenizer
+from tests.builders import ENGLISH, FRENCH
 
-from ..conftest import ENGLISH, FRENCH
 from ..tokenization.test_foreign import SPECIAL, byte_fallback, byte_level, file, unigram, wordpiece
 
 SIZES = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_encoder_layers": 2, "n_decoder_layers": 2, "max_len": 48}

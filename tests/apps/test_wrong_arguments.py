@@ -10,8 +10,7 @@ import pytest
 import clearhead
 from clearhead import ClearheadError
 from clearhead.apps.app import App
-
-from ..conftest import make_encoder_folder
+from tests.builders import make_encoder_folder
 
 WRONG = [5, 1.5, "\ud800", "\0", b"x", [5], ["\ud800"], [None], {"a": 1}, object(), True, 10**400, np.zeros(2), [["a"]]]
 INTERNAL = {"result", "writer", "generator"}  # called by other modules only

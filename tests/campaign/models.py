@@ -2,13 +2,12 @@
 
 import json
 import random
-import wave
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from tests.conftest import make_questions
+from tests.builders import make_questions, write_wave
 
 WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 _TINY = {
@@ -65,12 +64,8 @@ def data_files(folder: Path) -> dict[str, list[Path]]:
     files["see"] = [folder / "images.npy", folder / "numbers.npy"]
     rows = ["path,text"]
     for i in range(40):
-        samples = (noise.normal(0, 3000, 1600) * (1 + i % 2)).astype("<i2")
-        path = folder / "sounds" / ("loud" if i % 2 else "low") / f"{i}.wav"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with wave.open(str(path), "wb") as file:
-            file.setparams((1, 2, 8000, 0, "NONE", ""))
-            file.writeframes(samples.tobytes())
+        samples = noise.normal(0, 0.05, 1600) * (1 + i % 2)
+        path = write_wave(folder / "sounds" / ("loud" if i % 2 else "low") / f"{i}.wav", samples)
         rows.append(f"{path.relative_to(folder)},{WORDS[i % 8]} {WORDS[i % 3]}")
     files["hear"] = [folder / "sounds"]
     write("calls.csv", "\n".join(rows), "transcribe")

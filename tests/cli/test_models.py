@@ -11,8 +11,8 @@ from clearhead.errors import ModelError
 from clearhead.folder.model_folder import model_files, save_files
 from clearhead.tasks.registry import task_named
 from clearhead.tokenization.source_and_target import train_tokenizers
+from tests.builders import ENGLISH, FRENCH
 
-from ..conftest import ENGLISH, FRENCH
 from .conftest import Run
 
 

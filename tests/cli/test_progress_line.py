@@ -3,11 +3,7 @@ import io
 import pytest
 
 from clearhead.cli.output import ProgressLine
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from tests.builders import Terminal
 
 
 def told(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch, term: str = "xterm") -> list[str]:

@@ -56,19 +56,6 @@ def unicode_lines(n: int = 1000, seed: int = 0) -> list[str]:
     return [line.strip() for line in lines]
 
 
-def byte_level(lines: list[str], size: int = 400, special: tuple[str, ...] = (EOT,)) -> tokenizers.Tokenizer:
-    """A byte-level BPE tokenizer, as GPT-2 has one."""
-    found = tokenizers.Tokenizer(tokenizers.models.BPE())
-    found.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    found.decoder = tokenizers.decoders.ByteLevel()
-    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=size, initial_alphabet=alphabet, special_tokens=list(special), show_progress=False
-    )
-    found.train_from_iterator(lines, trainer)
-    return found
-
-
 def spm_model(lines: list[str], **settings: Any) -> bytes:
     """A SentencePiece model. Rare characters are unknown."""
     import sentencepiece

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from clearhead.decode.model_handle import as_handle
 from clearhead.errors import ConfigError
 from clearhead.exchange.ct2 import ct2_files
 from clearhead.model.transformer import build
+from tests.builders import model_config
 
 V = 23
 TOKENS = [f"t{i}" for i in range(V)]
@@ -35,10 +37,7 @@ VARIANTS: list[dict[str, Any]] = [
 LANGUAGE_MODELS = VARIANTS
 
 
-def config(topology: str, **settings: Any) -> ModelConfig:
-    shape = {"src_vocab_size": V, "tgt_vocab_size": V, "d_model": 18, "n_heads": 3, "d_ff": 20, "max_len": 30}
-    shape |= {"n_encoder_layers": 2 * (topology != "decoder-only"), "n_decoder_layers": 2}
-    return ModelConfig(topology=topology, **{**shape, **settings})  # type: ignore[arg-type]
+config = partial(model_config, vocab=V, d_model=18, d_ff=20, n_heads=3, max_len=30)
 
 
 def moved(settings: ModelConfig) -> torch.nn.Module:

@@ -8,8 +8,7 @@ from clearhead.api import load
 from clearhead.errors import ConfigError, ModelError, TrainingError
 from clearhead.exchange.targets import TARGETS, export
 from clearhead.folder.model_folder import load_model_folder, model_files, save_files
-
-from ..conftest import make_encoder_folder
+from tests.builders import make_encoder_folder
 
 
 @pytest.mark.parametrize(("target", "precision", "name"), [

@@ -13,9 +13,10 @@ from clearhead.config import SpecialTokens
 from clearhead.errors import ModelError
 from clearhead.exchange.hf_tokenizers import read_tokenizer, token_ids, tokens_around
 from clearhead.tokenization.source_and_target import tokenizer_from_json
+from tests.builders import byte_level
 
 from ..tokenization.test_foreign import byte_fallback, lines, unigram
-from .conftest import EOT, byte_level, spm_model, unicode_lines, word_piece
+from .conftest import EOT, spm_model, unicode_lines, word_piece
 
 NAMES = ["<|im_start|>", "<|im_end|>", "<think>", "<alone>"]
 FLAGS = [{"special": True}, {"special": True, "rstrip": True}, {"lstrip": True}, {"single_word": True}]

@@ -9,8 +9,9 @@ import tokenizers
 
 from clearhead.errors import ModelError
 from clearhead.exchange.hf_tokenizers import read_tokenizer, token_ids, token_roles, tokens_around
+from tests.builders import byte_level
 
-from .conftest import byte_level, unicode_lines, word_piece
+from .conftest import unicode_lines, word_piece
 
 LINES = unicode_lines()
 BYTES = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")

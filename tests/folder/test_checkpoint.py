@@ -16,6 +16,7 @@ from clearhead.folder.checkpoint import RunFolder
 from clearhead.folder.contents import Checkpoint, read_checkpoint
 from clearhead.folder.manifest import replace_files, write_folder_with_manifest
 from clearhead.folder.model_folder import load_model_folder, model_files
+from tests.builders import damage
 
 pytestmark = pytest.mark.usefixtures("weights_of_any_module")
 STATE = {"position": [3, 120], "best": 31.4, "loss": 1 / 3, "worst": float("-inf"), "words": "déjà", "none": None}
@@ -50,12 +51,6 @@ def reopen(run: RunFolder, say: Callable[[str], None] = quiet) -> RunFolder:
     """As a later process finds the folder."""
     run.close()
     return RunFolder.create(run.path, resume=True, say=say)
-
-
-def damage(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
 
 
 # --- the folder

@@ -1,6 +1,5 @@
 """The Go reader answers what Python answers, with the same log-probabilities, whatever the model is made of."""
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,9 @@ import torch
 import clearhead
 from clearhead.config.renamed import carried_over
 from clearhead.folder.model_folder import load_model_folder, model_files, save_files
+from tests.builders import ENGLISH, pairwise
 
-from .conftest import ENGLISH, Answer, make_folder
+from .conftest import Answer, make_folder
 
 PARTS: dict[str, list[Any]] = {
     "model.positions": ["sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi"],
@@ -25,21 +25,6 @@ PARTS: dict[str, list[Any]] = {
     "data.tokenizer": ["bpe", "unigram", "word", "character"],
 }
 TEXTS = [*ENGLISH, "I am here, and you are there.", "", "  ", "Unknown wörds: 𝒳 and naïve ones", "a " * 20]
-
-
-def pairwise(parts: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    """A few combinations in which every two values of different parts meet."""
-    named = [[(name, value) for value in values] for name, values in parts.items()]
-    missing = {frozenset(pair) for a, b in itertools.combinations(named, 2) for pair in itertools.product(a, b)}
-    chosen = []
-    while missing:
-        row: list[tuple[str, Any]] = min((sorted(pair, key=repr) for pair in missing), key=repr)
-        for values in named:
-            if values[0][0] not in dict(row):
-                row.append(max(values, key=lambda it: sum(frozenset((it, other)) in missing for other in row)))
-        missing -= {frozenset(pair) for pair in itertools.combinations(row, 2)}
-        chosen.append(dict(row))
-    return chosen
 
 
 MORE_PARTS: dict[str, list[Any]] = {
@@ -60,10 +45,15 @@ MORE_PARTS: dict[str, list[Any]] = {
 }
 
 
+def pairwise_named(parts: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """A few combinations in which every two values of different parts meet."""
+    return [dict(zip(parts, row)) for row in pairwise(*parts.values())]
+
+
 def more_rows() -> list[dict[str, Any]]:
     """Combinations of MORE_PARTS, with both parts of model.rotary in one."""
     sections = [
-        {"model": {name.removeprefix("model."): it for name, it in row.items()}} for row in pairwise(MORE_PARTS)
+        {"model": {name.removeprefix("model."): it for name, it in row.items()}} for row in pairwise_named(MORE_PARTS)
     ]
     return [{f"model.{name}": it for name, it in carried_over(each)["model"].items()} for each in sections]
 
@@ -87,7 +77,7 @@ def numbered(combination: dict[str, Any]) -> str:
     return "-".join(str(value) for value in combination.values())
 
 
-@pytest.mark.parametrize("values", [*pairwise(PARTS), *more_rows()], ids=numbered)
+@pytest.mark.parametrize("values", [*pairwise_named(PARTS), *more_rows()], ids=numbered)
 def test_every_two_parts_together_answer_as_in_python(values: dict[str, Any], tmp_path: Path, answer: Answer) -> None:
     folder = make_folder(tmp_path, values)
     app = clearhead.load(folder)
@@ -98,7 +88,7 @@ def test_every_two_parts_together_answer_as_in_python(values: dict[str, Any], tm
         assert [(it["long"], it["cut"]) for it in found] == [(it["long"], it["cut"]) for it in expected]
 
 
-LANGUAGE_MODELS = pairwise({name: PARTS[name] for name in PARTS if name not in ("model.copy", "model.tie")})
+LANGUAGE_MODELS = pairwise_named({name: PARTS[name] for name in PARTS if name not in ("model.copy", "model.tie")})
 LANGUAGE_MODELS += more_rows()
 
 

@@ -18,8 +18,9 @@ from clearhead.config import DataConfig
 from clearhead.model.attention import MultiHeadAttention
 from clearhead.model.positions import Relative
 from clearhead.tokenization.tokenizer import Tokenizer
+from tests.builders import ENGLISH, FRENCH
 
-from .conftest import ENGLISH, FRENCH, GO
+from .conftest import GO
 
 KINDS = [
     {"tokenizer": "bpe", "vocab_size": 330},

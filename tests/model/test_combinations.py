@@ -4,25 +4,23 @@ Every two settings meet in some combination; all 180 combinations are tested wit
 """
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from clearhead.config import ModelConfig
 from clearhead.model.masks import padding_mask
-from clearhead.model.transformer import Decoder, Encoder, EncoderDecoder, build
+from clearhead.model.transformer import Decoder, Encoder, EncoderDecoder
+from tests.builders import all_combinations, pairwise, small_model
 
 PAD, V, D = 0, 13, 16
 TOPOLOGIES = ("encoder-decoder", "decoder-only", "encoder-only")
-COMBINATIONS = list(
-    itertools.product(
-        TOPOLOGIES,
-        ("sinusoidal", "learned", "rotary", "relative", "alibi"),
-        ("post", "pre"),
-        ("layer", "rms"),
-        ("relu", "gelu", "swiglu"),
-    )
+CHOICES = (
+    ("sinusoidal", "learned", "rotary", "relative", "alibi"),
+    ("post", "pre"),
+    ("layer", "rms"),
+    ("relu", "gelu", "swiglu"),
 )
 SOURCE = torch.tensor([[5, 6, 7, 8, 9, 10], [11, 4, 5, 1, 2, 3], [12, 12, 3, 3, 4, 4]])
 TARGET = torch.tensor([[1, 9, 8, 7, 6], [2, 4, 4, 5, 3], [3, 12, 11, 10, 1]])
@@ -30,55 +28,30 @@ TARGET = torch.tensor([[1, 9, 8, 7, 6], [2, 4, 4, 5, 3], [3, 12, 11, 10, 1]])
 Net = Encoder | Decoder | EncoderDecoder
 
 
-def pairs(combination: tuple[str, ...]) -> set[tuple[int, str, int, str]]:
-    """The values that meet in a combination, two at a time."""
-    return {(i, a, j, b) for (i, a), (j, b) in itertools.combinations(enumerate(combination), 2)}
-
-
-def pairwise(combinations: list[tuple[str, ...]]) -> set[tuple[str, ...]]:
-    """A few of these in which any two values meet that meet in all: greedily, the one that adds most."""
-    missing, chosen = set().union(*map(pairs, combinations)), set()
-    while missing:
-        best = max(combinations, key=lambda it: len(pairs(it) & missing))
-        chosen.add(best)
-        missing -= pairs(best)
-    return chosen
-
-
 def every(*topologies: str) -> pytest.MarkDecorator:
     """Run a test with models of these topologies: with the slow tests, all combinations, otherwise pairwise ones."""
-    named = [combination for combination in COMBINATIONS if combination[0] in topologies]
-    fast = pairwise(named)
-    chosen = [pytest.param(it, id="-".join(it), marks=() if it in fast else pytest.mark.slow) for it in named]
-    return pytest.mark.parametrize("net", chosen, indirect=True)
+    return pytest.mark.parametrize("net", [*map(joined, all_combinations(topologies, *CHOICES))], indirect=True)
+
+
+def joined(combination: Any) -> Any:
+    """The same parameters as one."""
+    return pytest.param(combination.values, id=combination.id, marks=combination.marks)
 
 
 @pytest.fixture
 def net(request: pytest.FixtureRequest) -> Net:
     """A small model in evaluation mode; every weight is moved, since some start at zero, where they change nothing."""
     topology, positions, place, norm, activation = request.param
-    built = build(
-        ModelConfig(
-            topology=topology,
-            positions=positions,
-            pre_norm=place == "pre",
-            norm=norm,
-            feed_forward=activation,
-            src_vocab_size=V,
-            tgt_vocab_size=V,
-            d_model=D,
-            n_heads=4,
-            n_kv_heads={"relu": None, "gelu": 2, "swiglu": 1}[activation],
-            d_ff=24,
-            n_encoder_layers=2,
-            n_decoder_layers=2,
-            max_len=20,
-        )
-    ).eval()
-    with torch.no_grad():
-        for parameter in built.parameters():
-            parameter.add_(0.2 * torch.randn(parameter.shape))
-    return built
+    return small_model(
+        topology,
+        positions=positions,
+        pre_norm=place == "pre",
+        norm=norm,
+        feed_forward=activation,
+        n_kv_heads={"relu": None, "gelu": 2, "swiglu": 1}[activation],
+        d_ff=24,
+        moved_by=0.2,
+    )
 
 
 def answer(net: Net, source: Tensor, target: Tensor) -> Tensor:
@@ -101,9 +74,10 @@ def padded(tokens: Tensor, *, left: int = 0, right: int = 0) -> Tensor:
 
 
 def test_there_are_180_and_few_of_them_have_all_pairs() -> None:
-    assert len(set(COMBINATIONS)) == 180
-    few = pairwise(COMBINATIONS)
-    assert set().union(*map(pairs, few)) == set().union(*map(pairs, COMBINATIONS)) and len(few) < 30
+    every_two = {(a, b) for one, other in itertools.combinations((TOPOLOGIES, *CHOICES), 2) for a in one for b in other}
+    few = pairwise(TOPOLOGIES, *CHOICES)
+    assert every_two == {pair for row in few for pair in itertools.combinations(row, 2)} and len(few) < 30
+    assert len(all_combinations(TOPOLOGIES, *CHOICES)) == 180
 
 
 @every(*TOPOLOGIES)

@@ -1,18 +1,17 @@
 """A decoder alone is a language model: what it predicts, and that training and cached decoding are the same."""
 
+from functools import partial
+
 import pytest
 import torch
 
-from clearhead.config import ModelConfig
-from clearhead.model.transformer import Decoder, build
+from tests.builders import small_model
 
 V = 9
 POSITIONS = ["sinusoidal", "learned", "rotary", "relative", "alibi"]
 
 
-def small(**changed) -> Decoder:
-    plain = {"tgt_vocab_size": V, "d_model": 16, "n_heads": 2, "d_ff": 24, "n_decoder_layers": 2, "dropout": 0.0}
-    return build(ModelConfig(topology="decoder-only", **plain | {"max_len": 40} | changed))
+small = partial(small_model, "decoder-only", vocab=V, n_heads=2, d_ff=24, max_len=40, dropout=0.0)
 
 
 def counting(rows: int, length: int) -> torch.Tensor:

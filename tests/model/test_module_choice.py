@@ -4,6 +4,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,7 +28,8 @@ from clearhead.model.fronts.front import Front
 from clearhead.model.masks import padding_mask
 from clearhead.model.norms import NORMS
 from clearhead.model.positions import POSITIONS, Alibi, Positions
-from clearhead.model.transformer import Decoder, Encoder, EncoderDecoder, build
+from clearhead.model.transformer import EncoderDecoder, build
+from tests.builders import small_model
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 V = 13
@@ -97,15 +99,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-def model(topology: str = "encoder-decoder", **changed) -> Encoder | Decoder | EncoderDecoder:
-    """A small model in evaluation mode; every weight is moved, since some start where they change nothing."""
-    plain = {"src_vocab_size": V, "tgt_vocab_size": V, "d_model": 16, "n_heads": 4, "n_kv_heads": 2, "d_ff": 24}
-    plain |= {"n_encoder_layers": 2, "n_decoder_layers": 2, "max_len": 20, "pre_norm": True}
-    net = build(ModelConfig(topology=topology, **plain | changed)).eval()
-    with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.add_(0.2 * torch.randn(parameter.shape))
-    return net
+model = partial(small_model, n_kv_heads=2, d_ff=24, pre_norm=True, moved_by=0.2)
 
 
 def attends(net: nn.Module) -> list[nn.Module]:

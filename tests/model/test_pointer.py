@@ -1,6 +1,7 @@
 """The pointer: its equation in plain loops, in a model with padding, cache and beams, and what it is good for."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from clearhead.inspection.record.recorder import record
 from clearhead.model.attention import Attend
 from clearhead.model.masks import padding_mask
 from clearhead.model.pointer import Pointer
-from clearhead.model.transformer import EncoderDecoder, build
+from clearhead.model.transformer import build
+from tests.builders import small_model
 
 V, D, H = 11, 8, 2
 SOURCE = torch.tensor([[3, 4, 3, 6, 3, 2], [8, 9, 9, 2, 0, 0]])
@@ -22,14 +24,9 @@ TARGET = torch.tensor([[1, 2, 3, 4], [1, 5, 6, 7]])
 MASK = padding_mask(SOURCE)
 
 
-def small(**changed) -> EncoderDecoder:
-    plain = {"src_vocab_size": V, "tgt_vocab_size": V, "d_model": D, "n_heads": H, "d_ff": 12, "max_len": 400}
-    plain |= {"n_encoder_layers": 1, "n_decoder_layers": 2, "copy": True}
-    net = build(ModelConfig(**plain | changed))
-    with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.add_(0.3 * torch.randn(parameter.shape))
-    return net.eval()
+small = partial(
+    small_model, vocab=V, d_model=D, n_heads=H, d_ff=12, max_len=400, n_encoder_layers=1, copy=True, moved_by=0.3
+)
 
 
 def written_out(x: Tensor, logits: Tensor, weights: Tensor, source: Tensor, pointer: Pointer) -> Tensor:

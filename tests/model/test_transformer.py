@@ -1,7 +1,7 @@
 """The whole model: its parts in their places, its parameters, its dropout. Its equations: test_combinations.py."""
 
 import math
-from typing import Any
+from functools import partial
 
 import pytest
 import torch
@@ -14,6 +14,7 @@ from clearhead.model.attention import Attend
 from clearhead.model.masks import padding_mask
 from clearhead.model.positions import sinusoid
 from clearhead.model.transformer import Decoder, Encoder, EncoderDecoder, build
+from tests.builders import model_config, moved
 
 V, D, F = 11, 8, 12
 SOURCE, TARGET = torch.tensor([[3, 4, 5, 6, 7], [8, 9, 10, 1, 0]]), torch.tensor([[1, 2, 3, 4], [1, 5, 6, 7]])
@@ -22,17 +23,7 @@ POSITIONS = ["sinusoidal", "learned", "rotary", "relative", "alibi"]
 all_positions = pytest.mark.parametrize("positions", POSITIONS)
 
 
-def small(**changed: Any) -> ModelConfig:
-    plain = {"src_vocab_size": V, "tgt_vocab_size": V, "d_model": D, "n_heads": 2, "d_ff": F, "max_len": 400}
-    return ModelConfig(**plain | {"n_encoder_layers": 2, "n_decoder_layers": 2} | changed)
-
-
-def moved(net: nn.Module) -> nn.Module:
-    """In evaluation mode, every weight moved, since some start at zero, where they change nothing."""
-    with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.add_(0.2 * torch.randn(parameter.shape))
-    return net.eval()
+small = partial(model_config, vocab=V, d_model=D, n_heads=2, d_ff=F, max_len=400)
 
 
 def size(net: nn.Module) -> int:

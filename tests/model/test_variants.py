@@ -1,13 +1,13 @@
 """Settings of the parts that other families of models need: each does what its formula says."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clearhead.config import ModelConfig
 from clearhead.config.notations import read_rotary
 from clearhead.errors import ConfigError
 from clearhead.model.attention import CrossAttention, SelfAttention
@@ -18,21 +18,13 @@ from clearhead.model.masks import recent_mask
 from clearhead.model.norms import LayerNorm
 from clearhead.model.positions import Rotary, SinusoidalHalves, sinusoid
 from clearhead.model.transformer import Decoder, build
+from tests.builders import model_config, moved
 
 B, T, D, H, K, V = 2, 6, 12, 3, 6, 17
 TOKENS = torch.tensor([[5, 6, 7, 8, 9, 10], [11, 4, 5, 1, 2, 3]])
 
 
-def small(topology: str, **more: object) -> ModelConfig:
-    sizes = {"src_vocab_size": V, "tgt_vocab_size": V, "d_model": D, "n_heads": H, "d_ff": 20, "max_len": 30}
-    return ModelConfig(topology=topology, n_encoder_layers=2, n_decoder_layers=2, dropout=0.0, **sizes, **more)
-
-
-def moved(net: torch.nn.Module) -> torch.nn.Module:
-    with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.add_(0.2 * torch.randn(parameter.shape))
-    return net.eval()
+small = partial(model_config, vocab=V, d_model=D, n_heads=H, d_ff=20, max_len=30, dropout=0.0)
 
 
 def heads(x: Tensor, n: int) -> Tensor:

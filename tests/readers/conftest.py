@@ -1,5 +1,7 @@
 """Files of pairs, made and read in one line."""
 
+import io
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,3 +44,8 @@ def read(tmp_path: Path) -> Read:
 def refused(read: Read) -> Callable[..., DataError]:
     """The error that such a file raises."""
     return lambda content, **settings: error_of(read, content, **settings)
+
+
+def stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    """Let these bytes be standard input."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))

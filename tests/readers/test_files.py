@@ -1,10 +1,8 @@
 """Folders, standard input and pipes."""
 
 import gzip
-import io
 import lzma
 import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +14,7 @@ from clearhead.readers.documents import Documents
 from clearhead.readers.files import Input, inputs, tree
 from clearhead.readers.pairs import PairSource, read_pairs
 
-from .conftest import both, error_of, written
+from .conftest import both, error_of, stdin, written
 
 
 def refusal(*paths: object) -> DataError:
@@ -146,10 +144,6 @@ def test_natural_order_is_by_the_value_of_numbers(tmp_path: Path) -> None:
 
 
 # --- standard input and pipes
-
-
-def stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])

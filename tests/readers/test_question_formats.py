@@ -2,10 +2,8 @@
 
 import ast
 import gzip
-import io
 import lzma
 import re
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +14,7 @@ from clearhead.errors import DataError
 from clearhead.readers.pairs import PairSource, read_pairs
 from clearhead.readers.references import read_with_references
 
-from .conftest import error_of, written
+from .conftest import error_of, stdin, written
 
 PAGE = Path(__file__).parents[2] / "docs" / "data.md"
 PAIRS = [("I am here.", "Oui, moi."), ("Hello!", "Salut !"), ("One.", "Un.")]
@@ -36,10 +34,6 @@ def json_lines(form: str, rows=PAIRS) -> bytes:
 
 def aligned(folder: Path, rows=PAIRS) -> list[Path]:
     return [written(folder / str(i), "".join(f"{pair[i]}\n" for pair in rows)) for i in (0, 1)]
-
-
-def stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
 
 def shards(folder: Path) -> list[Path]:

@@ -11,8 +11,7 @@ from clearhead.model.transformer import build
 from clearhead.tasks.registry import task_named
 from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
 from clearhead.tokenization.tokenizer import Tokenizer
-
-from ..conftest import ENGLISH, FRENCH
+from tests.builders import ENGLISH, FRENCH
 
 SIZE = {
     "data.tokenizer": "character", "data.max_len": 40, "model.d_model": 16, "model.n_heads": 2, "model.d_ff": 32,

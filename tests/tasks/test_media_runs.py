@@ -3,7 +3,6 @@
 import json
 import shutil
 import signal
-import wave
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from clearhead.model.fronts.frames import Frames
 from clearhead.tasks.media_kinds import Recordings
 from clearhead.tasks.registry import task_of
 from clearhead.training.signals import StoppedError
+from tests.builders import write_wave
 
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("soundfile")
@@ -82,11 +82,7 @@ def write(folder: Path, data: Any) -> Path:
         if not isinstance(source, tuple):
             Image.fromarray(source).save(path)
             continue
-        with wave.open(str(path), "wb") as file:
-            file.setnchannels(1)
-            file.setsampwidth(2)
-            file.setframerate(RATE)
-            file.writeframes((source[0] * 32767).astype("<i2").tobytes())
+        write_wave(path, source[0], RATE)
     return folder
 
 

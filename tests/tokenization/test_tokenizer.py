@@ -19,6 +19,7 @@ from clearhead.tokenization.normalise import BYTES
 from clearhead.tokenization.source_and_target import Tokenizers, tokenizer_from_json, train_tokenizers
 from clearhead.tokenization.tokenizer import Tokenizer
 from clearhead.tokenization.unigram import _without
+from tests.builders import all_combinations
 
 BOS, EOS, PAD, UNK = 1, 2, 0, 3  # the special tokens of a new vocabulary
 
@@ -55,21 +56,9 @@ def content(tokenizers_: Tokenizers) -> list[str]:
 # --- round trips -------------------------------------------------------------------------------------------
 
 
-def pairwise(*columns: tuple) -> list:
-    """All combinations. A few cover every pair of values; the others are slow."""
-
-    def pairs(row: tuple) -> set:
-        return set(itertools.combinations(enumerate(row), 2))
-
-    rows, few = list(itertools.product(*columns)), []
-    while missing := set().union(*map(pairs, rows)) - set().union(*map(pairs, few)):
-        few.append(max(rows, key=lambda row: len(pairs(row) & missing)))
-    return [pytest.param(*row, marks=() if row in few else pytest.mark.slow) for row in rows]
-
-
 @pytest.mark.parametrize(
     ("kind", "form", "whitespace", "lowercase"),
-    pairwise(SUBWORDS, FORMS, (True, False), (True, False)),
+    all_combinations(SUBWORDS, FORMS, (True, False), (True, False)),
 )
 @given(text=any_text | awkward)
 @settings(max_examples=60, deadline=None)
@@ -163,7 +152,7 @@ def test_what_is_no_text_at_all_is_a_type_error() -> None:
 # --- normalisation -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "form", "lowercase"), pairwise(KINDS, FORMS, (True, False)))
+@pytest.mark.parametrize(("kind", "form", "lowercase"), all_combinations(KINDS, FORMS, (True, False)))
 @given(text=any_text | awkward)
 @settings(max_examples=60, deadline=None)
 def test_normalising_twice_is_normalising_once(kind: str, form: tuple[str, ...], lowercase: bool, text: str) -> None:

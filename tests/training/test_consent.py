@@ -15,9 +15,7 @@ from clearhead.folder.manifest import Manifest, mark_finished
 from clearhead.folder.model_folder import read_config, save_files
 from clearhead.training.warm_start.settings import write_request
 from clearhead.training.warm_start.stages import PRETRAINED, WITHOUT
-
-
-def quiet(_message: str) -> None: ...
+from tests.builders import quiet
 
 
 @pytest.fixture(autouse=True)

@@ -16,11 +16,7 @@ from clearhead.model.transformer import build
 from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
 from clearhead.training.init_from import InitFrom
 from clearhead.training.signals import StoppedError
-
-from ..conftest import make_encoder_folder
-
-
-def quiet(_message: str) -> None: ...
+from tests.builders import make_encoder_folder, quiet
 
 
 @pytest.fixture

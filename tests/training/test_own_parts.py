@@ -16,6 +16,7 @@ from clearhead.folder.model_folder import load_model_folder
 from clearhead.training.report.metrics import read_metrics
 from clearhead.training.report.progress import Progress
 from clearhead.training.signals import StoppedError
+from tests.builders import quiet
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OWN = {"model.attention": "own_attention:LinearAttention", "model.positions": "own_parts:Near"}
@@ -35,9 +36,6 @@ class Frozen(Attend):
         self.calls += self.training
         return super().forward(q * self.gain, k * self.fixed, v, mask=mask, bias=bias)
 '''
-
-
-def quiet(_message: str) -> None: ...
 
 
 @pytest.fixture

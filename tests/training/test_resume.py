@@ -30,13 +30,11 @@ from clearhead.training.report.metrics import read_metrics
 from clearhead.training.report.progress import Progress
 from clearhead.training.signals import StoppedError
 from clearhead.training.trainer import Trainer
+from tests.builders import damage, quiet
 
 STEPS = 12  # of the toy run
 CALLS = 82  # about so many calls with which a toy run renames, syncs or removes
 PICTURES = ["matplotlib.figure", "matplotlib.backends.backend_agg"]
-
-
-def quiet(_message: str) -> None: ...
 
 
 def until_finished(config: Config, out: Path, say: Callable[[str], None] = quiet) -> Path:
@@ -624,12 +622,6 @@ def test_a_disk_that_is_full_at_any_moment_is_said_and_the_run_goes_on_later(
         with fail_from(number, disk_full), pytest.raises(TrainingError, match="No space left on device"):
             train(toy.config(), out, resume=True, say=quiet)
         assert outcome(until_finished(toy.config(), out)) == uninterrupted
-
-
-def damage(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"])

@@ -27,9 +27,7 @@ from clearhead.tasks.translate.task import Translation
 from clearhead.training.prepare import Prepared, prepare
 from clearhead.training.report.metrics import read_metrics
 from clearhead.training.signals import StoppedError
-
-
-def quiet(_message: str) -> None: ...
+from tests.builders import quiet
 
 
 def run(toy, changes: dict[str, Any] | None = None, *, name: str = "run", say: Any = quiet) -> Path:

@@ -23,11 +23,9 @@ from clearhead.tokenization.source_and_target import train_tokenizers
 from clearhead.training import prepare as preparing
 from clearhead.training.prepare import Prepared, prepare
 from clearhead.training.run_data import Shelf
+from tests.builders import quiet
 
 ROOT = Path(__file__).parents[2]
-
-
-def quiet(_message: str) -> None: ...
 
 
 def stopped_at(toy, step: int, changes: dict[str, Any] | None = None) -> Config:

@@ -1,6 +1,5 @@
 """`verify` and `ablate` work for models that read images and audio."""
 
-import wave
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from clearhead.model.fronts.patches import Patches
 from clearhead.model.transformer import build
 from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
 from clearhead.tokenization.tokenizer import Tokenizer
+from tests.builders import write_wave
 
 SIZE = {
     "model.d_model": 16, "model.n_heads": 2, "model.d_ff": 32, "model.n_encoder_layers": 1, "model.dropout": 0.1,
@@ -93,11 +93,7 @@ def data(kind: str, tmp_path: Path) -> tuple[Path, ...]:
         return tmp_path / "images.npy", tmp_path / "labels.npy"
     rows = [("path", "label" if kind == "hear" else "text")]
     for i, target in enumerate(["high", "low", "low", "high"] if kind == "hear" else ["a", "ba", "b", "ab a"]):
-        with wave.open(str(tmp_path / f"{i}.wav"), "wb") as file:
-            file.setnchannels(1)
-            file.setsampwidth(2)
-            file.setframerate(1000)
-            file.writeframes(dice.integers(-9000, 9000, 200 + 90 * i).astype("<i2").tobytes())
+        write_wave(tmp_path / f"{i}.wav", dice.uniform(-0.3, 0.3, 200 + 90 * i), 1000)
         rows.append((f"{i}.wav", target))
     (tmp_path / "recordings.csv").write_text("".join(f"{name},{target}\n" for name, target in rows), encoding="utf-8")
     return (tmp_path / "recordings.csv",)

@@ -19,8 +19,7 @@ from clearhead.inspection.record.switches import switches
 from clearhead.model.transformer import build
 from clearhead.tasks.registry import task_named
 from clearhead.tokenization.source_and_target import train_tokenizers
-
-from ...conftest import ENGLISH, FRENCH, make_questions
+from tests.builders import ENGLISH, FRENCH, make_questions
 
 SIZES = {
     "data.tokenizer": "bpe", "data.vocab_size": 300, "data.max_len": 24, "model.d_model": 16, "model.n_heads": 2,

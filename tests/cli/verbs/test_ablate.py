@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import clearhead
+from tests.builders import ENGLISH, FRENCH, make_questions
 
-from ...conftest import ENGLISH, FRENCH, make_questions
 from ..conftest import Run
 
 NAMES = [
@@ -19,12 +19,6 @@ NAMES = [
     "decoder.0.self", "decoder.0.self.head.0", "decoder.0.self.head.1",
     "decoder.0.cross", "decoder.0.cross.head.0", "decoder.0.cross.head.1", "decoder.0.feed_forward",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def folder(model_folder: Path, tmp_path: Path) -> Path:
-    """A model folder that may be written to."""
-    return Path(shutil.copytree(model_folder, tmp_path / "model"))
 
 
 @pytest.fixture

@@ -21,12 +21,6 @@ PAIRS = "I am hungry.\tJ'ai faim.\nShe sings.\tElle chante.\nI am hungry.\tJe su
 
 
 @pytest.fixture
-def folder(model_folder: Path, tmp_path: Path) -> Path:
-    """A model folder that may be written to."""
-    return Path(shutil.copytree(model_folder, tmp_path / "model"))
-
-
-@pytest.fixture
 def pairs(tmp_path: Path) -> Path:
     path = tmp_path / "pairs.tsv"
     path.write_text(PAIRS, encoding="utf-8")

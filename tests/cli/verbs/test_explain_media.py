@@ -1,7 +1,6 @@
 """Every view of `explain` for an image, a recording and a transcript, with models that were trained for one step."""
 
 import json
-import wave
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 
 from clearhead import DataError, load
 from clearhead.cli import main
+from tests.builders import tone, write_wave
 
 from ..conftest import Run
 
@@ -16,16 +16,6 @@ RATE = 2000
 TINY = ["--train.steps=1", "--train.warmup=1", "--model.d_model=16", "--model.n_heads=2", "--model.d_ff=16",
         "--model.n_encoder_layers=2", "--model.n_decoder_layers=1", "--threads=1", "--data.split=0.2"]  # fmt: skip
 Kind = tuple[Path, Path]  # a model folder, and a file to explain
-
-
-def tone(path: Path, pitch: float) -> Path:
-    samples = 9000 * np.sin(2 * np.pi * pitch * np.arange(1500) / RATE)
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(RATE)
-        file.writeframes(samples.astype("<i2").tobytes())
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +26,12 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
     np.save(here / "images.npy", images)
     np.save(here / "labels.npy", np.arange(20) % 2)
     for name in ("low", "high"):
-        (here / "recordings" / name).mkdir(parents=True)
         for n in range(6):
-            tone(here / "recordings" / name / f"{n}.wav", 100 + 400 * (name == "high") + n)
+            write_wave(
+                here / "recordings" / name / f"{n}.wav",
+                tone(100 + 400 * (name == "high") + n, 1500 / RATE, RATE, 0.3),
+                RATE,
+            )
     rows = [f"recordings/{name}/{n}.wav,{name}" for name in ("low", "high") for n in range(6)]
     (here / "said.csv").write_text("path,text\n" + "\n".join(rows) + "\n", encoding="utf-8")
     data = {

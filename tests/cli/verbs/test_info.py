@@ -1,5 +1,4 @@
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,6 @@ from clearhead.folder.model_folder import model_files, read_config, save_files, 
 from clearhead.training.report.metrics import MetricsLog
 
 from ..conftest import Run
-
-
-@pytest.fixture
-def folder(model_folder: Path, tmp_path: Path) -> Path:
-    """A model folder that may be written to."""
-    return Path(shutil.copytree(model_folder, tmp_path / "model"))
 
 
 def test_the_base_model_with_two_vocabularies_has_the_parameters_of_the_plan(run: Run) -> None:

@@ -11,8 +11,8 @@ from clearhead.apps.checks.promise_subjects import subject_of
 from clearhead.config import Config
 from clearhead.decode.rules import Rules
 from clearhead.folder.model_folder import model_files, save_files
+from tests.builders import ENGLISH, FRENCH, make_questions
 
-from ...conftest import ENGLISH, FRENCH, make_questions
 from ..conftest import Run
 
 TINY = {

@@ -17,8 +17,9 @@ from clearhead.errors import ModelError
 from clearhead.exchange.hf_export import write
 from clearhead.exchange.import_model import import_model, read
 from clearhead.exchange.targets import export
+from tests.builders import byte_level
 
-from ..conftest import assert_equal_states, byte_level, shaken, spm_model, unicode_lines
+from ..conftest import assert_equal_states, shaken, spm_model, unicode_lines
 
 LINES = unicode_lines()
 SHAPE = {"d_model": 24, "encoder_layers": 2, "decoder_layers": 3, "encoder_ffn_dim": 40, "decoder_ffn_dim": 40}

@@ -16,8 +16,9 @@ from clearhead.exchange.huggingface import folder_files
 from clearhead.exchange.import_model import import_model, read
 from clearhead.exchange.imported import Imported
 from clearhead.model.transformer import Encoder
+from tests.builders import byte_level
 
-from ..conftest import byte_level, save_exported, shaken, unicode_lines, word_piece
+from ..conftest import save_exported, shaken, unicode_lines, word_piece
 
 LINES = unicode_lines()
 LABELS = {0: "bad", 1: "so-so", 2: "good"}

@@ -9,8 +9,9 @@ import torch
 
 import clearhead
 from clearhead.exchange.import_model import import_model, read
+from tests.builders import byte_level
 
-from ..conftest import EOT, byte_level, save_exported, shaken, unicode_lines
+from ..conftest import EOT, save_exported, shaken, unicode_lines
 
 LINES = unicode_lines()
 

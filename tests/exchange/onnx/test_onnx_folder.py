@@ -13,8 +13,7 @@ from clearhead.exchange.onnx.weights_file import WEIGHTS
 from clearhead.folder.model_folder import model_files, save_files
 from clearhead.model.transformer import build
 from clearhead.tokenization.source_and_target import train_tokenizers
-
-from ...conftest import ENGLISH, FRENCH
+from tests.builders import ENGLISH, FRENCH
 
 onnxruntime = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")

@@ -5,13 +5,13 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from clearhead.config import ModelConfig
 from clearhead.inspection.ablation.study import (
     WHOLE,
     KeptOutcomes,
@@ -22,16 +22,13 @@ from clearhead.inspection.ablation.study import (
 )
 from clearhead.inspection.record.recorder import record
 from clearhead.inspection.record.switches import switches, without
-from clearhead.model.transformer import build
+from tests.builders import small_model
 
 TEXT, KEY = torch.tensor([[1, 4, 5, 6]]), {"weights": "a", "data": "b"}
 NAMES = ["decoder.0.self", "decoder.0.self.head.1", "decoder.1.feed_forward"]
 
 
-def model() -> nn.Module:
-    torch.manual_seed(0)
-    sizes = {"tgt_vocab_size": 10, "d_model": 16, "n_heads": 4, "d_ff": 32, "max_len": 20, "n_decoder_layers": 2}
-    return build(ModelConfig(topology="decoder-only", **sizes)).eval()
+model = partial(small_model, "decoder-only", vocab=10)
 
 
 def measuring(net: nn.Module, calls: list[int]) -> Callable[[], Outcome]:

@@ -2,6 +2,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from clearhead.config import DecodeConfig, ModelConfig, SpecialTokens
+from clearhead.config import DecodeConfig, SpecialTokens
 from clearhead.decode.engines.text_engine import TextEngine
 from clearhead.decode.engines.torch_engine import TorchEngine
 from clearhead.decode.session import Session
@@ -20,7 +21,7 @@ from clearhead.inspection.record.recorder import record
 from clearhead.model.attention import SelfAttention
 from clearhead.model.fronts.front import Front
 from clearhead.model.masks import padding_mask
-from clearhead.model.transformer import build
+from tests.builders import small_model
 
 SOURCE, TARGET = torch.tensor([[4, 5, 6, 7, 0], [8, 9, 4, 5, 6]]), torch.tensor([[1, 4, 5, 6], [1, 7, 8, 9]])
 POSITIONS = ["sinusoidal", "learned", "rotary", "relative", "alibi"]
@@ -28,10 +29,7 @@ HOWS: list[dict[str, object]] = [{"beam": 1}, {"beam": 3}, {"sample": True, "see
 TOPOLOGIES = ["encoder-decoder", "decoder-only", "encoder-only"]
 
 
-def model(**changes: object) -> nn.Module:
-    torch.manual_seed(0)
-    sizes = {"src_vocab_size": 10, "tgt_vocab_size": 10, "d_model": 16, "n_heads": 4, "d_ff": 32, "max_len": 20}
-    return build(ModelConfig(**sizes | {"n_encoder_layers": 2, "n_decoder_layers": 2} | changes)).eval()
+model = partial(small_model, vocab=10)
 
 
 def of(topology: str, **changes: object) -> nn.Module:

@@ -3,17 +3,17 @@
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from clearhead.config import ModelConfig
 from clearhead.errors import ConfigError
 from clearhead.inspection.record.recorder import record
 from clearhead.inspection.record.switches import KINDS, run_without_each, switches, without
 from clearhead.model.masks import padding_mask
-from clearhead.model.transformer import build
+from tests.builders import small_model
 
 SOURCE, TARGET = torch.tensor([[4, 5, 6, 7, 0], [8, 9, 4, 5, 6]]), torch.tensor([[1, 4, 5, 6], [1, 7, 8, 9]])
 MODELS: dict[str, dict[str, object]] = {
@@ -37,14 +37,7 @@ def in_float64() -> Iterator[None]:
     torch.set_default_dtype(before)
 
 
-def model(**changes: object) -> nn.Module:
-    torch.manual_seed(0)
-    sizes = {"src_vocab_size": 10, "tgt_vocab_size": 10, "d_model": 16, "n_heads": 4, "d_ff": 32, "max_len": 20}
-    net = build(ModelConfig(**sizes | {"n_encoder_layers": 2, "n_decoder_layers": 2} | changes)).eval()
-    for name, parameter in net.named_parameters():
-        if name.endswith("bias"):  # they begin as zeros, and a zero too few would not be seen
-            nn.init.normal_(parameter)
-    return net
+model = partial(small_model, vocab=10, moved_by=0.2)
 
 
 def answer(net: nn.Module, copies: int | None = None) -> Tensor:

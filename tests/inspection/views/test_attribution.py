@@ -1,8 +1,9 @@
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor, nn
 
-from clearhead.config import ModelConfig
 from clearhead.errors import ConfigError, ModelError
 from clearhead.inspection.record.forward_pass import Pass
 from clearhead.inspection.record.recorder import record
@@ -10,7 +11,7 @@ from clearhead.inspection.record.switches import without
 from clearhead.inspection.views.attribution import Attribution, Contribution, attribute
 from clearhead.inspection.views.contrast import Labels, Words
 from clearhead.inspection.views.lens import lens, lens_logits
-from clearhead.model.transformer import build
+from tests.builders import small_model
 
 TOKENS = torch.tensor([[4, 5, 6, 7]])
 NAMES = dict.fromkeys(("encoder", "decoder"), lambda ids: [str(i) for i in ids])
@@ -24,14 +25,7 @@ MORE = [
 POSITIONS = ["sinusoidal", "learned", "rotary", "relative", "alibi"]
 
 
-def model(**changes: object) -> nn.Module:
-    torch.manual_seed(0)
-    sizes = {"src_vocab_size": 10, "tgt_vocab_size": 10, "d_model": 16, "n_heads": 4, "d_ff": 32, "max_len": 20}
-    net = build(ModelConfig(**sizes | {"n_encoder_layers": 2, "n_decoder_layers": 2} | changes)).eval()
-    with torch.no_grad():  # biases and gains that are not zero and one
-        for p in net.parameters():
-            p.add_(0.3 * torch.randn_like(p) if p.dim() == 1 else 0)
-    return net
+model = partial(small_model, vocab=10, moved_by=0.1)
 
 
 def explained(net: nn.Module, said: Tensor) -> None:

@@ -4,10 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from clearhead.config import ModelConfig
 from clearhead.inspection.record.forward_pass import Pass
 from clearhead.inspection.views.token_attribution import TokenAttribution, attribute_tokens
-from clearhead.model.transformer import build
+from tests.builders import small_model
 
 UNK, S = 3, 5
 SOURCE = torch.tensor([[5, 6, 7, 8, 9]])
@@ -16,9 +15,7 @@ SAID = torch.tensor([4, 5, 2])
 
 
 def model(**changes: object) -> nn.Module:
-    torch.manual_seed(0)
-    sizes = {"src_vocab_size": 12, "tgt_vocab_size": 12, "d_model": 16, "n_heads": 4, "d_ff": 32, "max_len": 20}
-    return build(ModelConfig(**sizes | {"n_encoder_layers": 2, "n_decoder_layers": 2} | changes)).double().eval()
+    return small_model(vocab=12, **changes).double()
 
 
 def log_p(logits: Tensor) -> Tensor:

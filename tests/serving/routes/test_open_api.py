@@ -10,8 +10,8 @@ from clearhead.serving.limits import RequestLimits
 from clearhead.serving.routes.task_routes import task_routes
 from clearhead.serving.routes_table import make_application
 from clearhead.serving.served_models import ModelShelf
+from tests.builders import make_encoder_folder
 
-from ...conftest import make_encoder_folder
 from ..schemas import follows, values
 from ..small_models import make
 

@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from clearhead import load
+from tests.builders import make_encoder_folder
 
-from ...conftest import make_encoder_folder
 from ..small_models import make
 
 TEXTS = ["I am hungry.", "You are late."]

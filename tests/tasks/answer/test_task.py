@@ -21,8 +21,7 @@ from clearhead.tasks.answer.reading import QuestionForm
 from clearhead.tasks.answer.task import QuestionAnswering
 from clearhead.tasks.loss import span_cross_entropy
 from clearhead.tokenization.source_and_target import train_tokenizers
-
-from ...conftest import make_questions
+from tests.builders import make_questions
 
 EOS, PAD = 2, 0  # the special tokens of a new vocabulary
 

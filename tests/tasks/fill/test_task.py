@@ -17,8 +17,7 @@ from clearhead.readers.skipped import Report
 from clearhead.tasks.fill.fillings import fill
 from clearhead.tasks.fill.task import Filling
 from clearhead.tasks.registry import task_of
-
-from ...conftest import make_encoder_folder
+from tests.builders import make_encoder_folder
 
 TEXTS = ["I am [MASK].", "[MASK] are [MASK].", "She sings, they sleep and we are [MASK]."]
 

@@ -6,19 +6,14 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from clearhead.cli.entry import main
-from clearhead.training.report.metrics import read_metrics
+from tests.training.distributed.test_processes import losses
 
 OPTIONS = ["--steps", "6", "--preset", "nano", "--model.d_model", "16", "--model.d_ff", "16", "--model.n_heads", "2"]
 OPTIONS += ["--data.batch_tokens", "64", "--data.max_len", "12", "--data.tokenizer", "word", "--train.log_every", "1"]
-
-
-def losses(out: Path) -> list[float]:
-    return [it["loss"] for it in read_metrics(out / "metrics.jsonl") if "loss" in it]
 
 
 def test_one_option_starts_several_processes(toy) -> None:

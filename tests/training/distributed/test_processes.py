@@ -21,7 +21,7 @@ from clearhead.errors import ClearheadError, ConfigError, TrainingError
 from clearhead.training.distributed.processes import Processes
 from clearhead.training.report.metrics import read_metrics
 from clearhead.training.report.progress import Progress
-from tests.conftest import make_questions
+from tests.builders import make_questions
 
 WORDS = ["one", "two", "three", "four", "five", "six"]
 

@@ -7,11 +7,7 @@ import pytest
 
 from clearhead.errors import TrainingError
 from clearhead.training.report.progress import Progress
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from tests.builders import Terminal
 
 
 class Clock:

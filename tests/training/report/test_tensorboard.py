@@ -8,6 +8,7 @@ import pytest
 from clearhead.api import train
 from clearhead.errors import ConfigError
 from clearhead.training.report.observers import TensorBoard
+from tests.builders import quiet
 
 # its own imports warn of what they will drop one day
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -19,10 +20,6 @@ def events(run: Path) -> dict[str, list[tuple[int, float]]]:
     found = accumulators.EventAccumulator(str(run / "tensorboard"))
     found.Reload()
     return {tag: [(it.step, it.value) for it in found.Scalars(tag)] for tag in found.Tags()["scalars"]}
-
-
-def quiet(_message: str) -> None:
-    """Nothing is said."""
 
 
 def test_a_run_writes_its_curves(toy) -> None:

@@ -12,11 +12,9 @@ from clearhead.errors import ConfigError, DataError
 from clearhead.folder.checkpoint import FILM
 from clearhead.inspection.film.film import Film
 from clearhead.training.report.metrics import read_metrics
+from tests.builders import quiet
 
 WATCHED = {"train.watch": "one two three", "train.steps": 8, "train.eval_every": 2, "train.save_every": 2}
-
-
-def quiet(_message: str) -> None: ...
 
 
 def film_of(folder: Path) -> Film:

@@ -14,12 +14,10 @@ from clearhead.training.signals import StoppedError
 from clearhead.training.warm_start import stages
 from clearhead.training.warm_start.settings import OF_WARM_START
 from clearhead.training.warm_start.stages import ALSO, PRETRAINED, WITHOUT
+from tests.builders import quiet
 
 PARTS = [WITHOUT, PRETRAINED, f"{ALSO}2", ""]
 PLAIN = {"train.warm_start": "", "train.soup": None, "train.warm_steps": None}
-
-
-def quiet(_message: str) -> None: ...
 
 
 # --- going on

@@ -17,11 +17,9 @@ from clearhead.folder.contents import read_checkpoint
 from clearhead.folder.model_folder import load_model_folder, read_config
 from clearhead.training.report.metrics import read_metrics
 from clearhead.training.warm_start.stages import ALSO, PRETRAINED, WITHOUT
+from tests.builders import quiet
 
 FEW = {"train.steps": 2, "train.warm_steps": 2, "train.eval_every": 2, "train.save_every": 2, "data.max_len": 16}
-
-
-def quiet(_message: str) -> None: ...
 
 
 def chains(folder: Path, n: int = 50) -> Path:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,10 @@ import pytest
 import clearhead
 from clearhead.api import Answerer
 from clearhead.training.report.metrics import read_metrics
+from tests.builders import make_questions
 
-from ....conftest import ANSWERING, make_questions
-from ...conftest import Done, Run
+from ....conftest import ANSWERING
+from ...conftest import Run
 
 BASELINES = (
     "never answering",
@@ -36,19 +36,6 @@ def questions(tmp_path: Path) -> Path:
     path = tmp_path / "questions.json"
     path.write_text(json.dumps(make_questions(40, seed=3, lacking=True)), encoding="utf-8")
     return path
-
-
-@pytest.fixture
-def pipe(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """`pipe(folder, "--context", "-", given="text")` with the text on standard input."""
-
-    def call(folder: Path, *arguments: object, given: str) -> Done:
-        (tmp_path / "stdin").write_text(given, encoding="utf-8")
-        with (tmp_path / "stdin").open() as file, monkeypatch.context() as patch:
-            patch.setattr(sys, "stdin", file)
-            return run("answer", folder, *arguments)
-
-    return call
 
 
 def test_a_row_has_the_answer_its_place_and_its_score(run: Run, answer_folder: Path, text: Path) -> None:
@@ -91,7 +78,7 @@ def test_json_is_what_python_gives(run: Run, answer_folder: Path, text: Path) ->
 
 
 def test_questions_come_line_by_line_from_standard_input(pipe: Run, answer_folder: Path, text: Path) -> None:
-    done = pipe(answer_folder, "--context", text, given=f"{WHO}\n\n{WHERE}\nWho was Zed?\n")
+    done = pipe(f"{WHO}\n\n{WHERE}\nWho was Zed?\n".encode(), "answer", answer_folder, "--context", text)
     assert done.code == 0
     assert [line.split("\t")[0] for line in done.out.splitlines()][:3] == ["Ann", "", "New York"]
     assert len(done.out.splitlines()) == 4
@@ -99,7 +86,7 @@ def test_questions_come_line_by_line_from_standard_input(pipe: Run, answer_folde
 
 
 def test_the_text_may_come_from_standard_input_instead(pipe: Run, answer_folder: Path) -> None:
-    done = pipe(answer_folder, "--context", "-", WHO, given=TEXT)
+    done = pipe(TEXT.encode(), "answer", answer_folder, "--context", "-", WHO)
     assert done.code == 0 and done.out.startswith("Ann\t0-3\t")
 
 

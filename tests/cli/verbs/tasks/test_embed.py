@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from clearhead.api import load
+from tests.builders import make_encoder_folder
 
-from ....conftest import make_encoder_folder
 from ...conftest import Run
 
 TEXTS = ["I am hungry.", "She sings."]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from clearhead.api import load
+from tests.builders import make_encoder_folder
 
-from ....conftest import make_encoder_folder
 from ...conftest import Run
 
 TEXT = "They [MASK] well."

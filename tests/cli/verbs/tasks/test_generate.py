@@ -61,19 +61,6 @@ def own(folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(folder, tmp_path / "own"))
 
 
-@pytest.fixture
-def pipe(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Done]:
-    """`pipe(data, "generate", folder, "-")` with these bytes as standard input."""
-
-    def call(data: bytes, *arguments: object) -> Done:
-        (tmp_path / "stdin").write_bytes(data)
-        with (tmp_path / "stdin").open() as file, monkeypatch.context() as patch:
-            patch.setattr(sys, "stdin", file)
-            return run(*arguments)
-
-    return call
-
-
 # --- training
 
 

@@ -27,19 +27,6 @@ HOSTILE = [
 ]
 
 
-@pytest.fixture
-def pipe(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """`pipe(data, "translate", folder)` with these bytes as standard input."""
-
-    def call(data: bytes, *arguments: object) -> Done:
-        (tmp_path / "stdin").write_bytes(data)
-        with (tmp_path / "stdin").open() as file, monkeypatch.context() as patch:
-            patch.setattr(sys, "stdin", file)
-            return run(*arguments)
-
-    return call
-
-
 def test_each_text_of_the_command_line_is_answered_on_a_line_as_in_python(run: Run, model_folder: Path) -> None:
     texts = ["I am hungry.", "She sings.", "two\nlines"]
     done = run("translate", model_folder, *texts)
