@@ -150,7 +150,8 @@ def ask(tmp_path_factory: pytest.TempPathFactory, folders: dict[str, Path]) -> I
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A small model folder of each topology, by the verb that uses it."""
-    from ..conftest import make_encoder_folder, make_model_folder
+    from tests.builders import make_encoder_folder, make_model_folder
+
     from ..go.conftest import make_folder
 
     decoder = {"model.topology": "decoder-only", "train.task": "generate", "data.tokenizer": "character"}

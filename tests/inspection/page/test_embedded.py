@@ -21,8 +21,9 @@ from clearhead.folder.model_folder import save_files
 from clearhead.inspection.page.document import joined_scripts, page_document
 from clearhead.tokenization.offsets import unknown_texts
 from clearhead.tokenization.tokenizer import Tokenizer
+from tests.builders import ENGLISH, FRENCH
 
-from ...go.conftest import ENGLISH, FRENCH, make_folder
+from ...go.conftest import make_folder
 from ...go.test_go_goldens import KINDS, TEXTS, mixed_unicode
 from .conftest import ask, opened
 from .expected_sentences import same
