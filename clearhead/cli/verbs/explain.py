@@ -138,7 +138,8 @@ def _check_film(options: Options) -> None:
         )
     names = ["head", "context", "prefix", "without", "greedy"]
     names += ["attention", "layer"] * options.json  # JSON always includes every layer of every attention module
-    useless = [f"--{name}" for name in names if getattr(options, name) not in (None, [], False)]
+    given = {name: getattr(options, name) for name in names}
+    useless = [f"--{name}" for name, it in given.items() if it is not False and it not in (None, [])]  # head 0 is given
     useless += [f"--{name.split('.')[1].replace('_', '-')}" for name in given_settings(options)]
     if useless:
         raise UsageError(f"--film shows a finished recording, so {' and '.join(useless)} would have no effect")
