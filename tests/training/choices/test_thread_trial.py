@@ -125,9 +125,12 @@ def test_a_step_of_a_trial_is_a_real_one_and_can_be_repeated(toy) -> None:
     config = toy.config().assign(
         {"model.src_vocab_size": 12, "model.tgt_vocab_size": 12, "train.device": "cpu"}, "data"
     )
-    task = Translation(None, config)  # type: ignore[arg-type]
     from clearhead.tasks.examples import Examples
     from clearhead.tokenization.ragged import Ragged
+    from clearhead.tokenization.source_and_target import Tokenizers
+    from clearhead.tokenization.tokenizer import Tokenizer
+
+    task = Translation(Tokenizers(Tokenizer.without_text(), Tokenizer.without_text()), config)
 
     words = Ragged([[5, 6, 2], [7, 8, 9, 2]])
     steps = thread_trial.Steps(config, task, Examples(words, Ragged([[1, 5, 6, 2], [1, 7, 8, 9, 2]])))
