@@ -6,7 +6,7 @@ from typing import Any
 
 from ..config import Config
 from ..readers.media.media_in_memory import source_name
-from ..tokenization.offsets import unknown_texts
+from ..tokenization.offsets import unknown_texts, word_indices
 from ..tokenization.source_and_target import Tokenizers
 from .media.media_explanation import MediaExplanation
 from .media.media_input import is_media
@@ -63,7 +63,7 @@ def explain(
         prefix=tuple(prefix),
         forced=tuple(forced),
         unknown=tuple(unknown),
-        source_words=(*[-1] * config.model.begins, *tokenizers.source.word_indices(source)) if aligned else (),
+        source_words=(*[-1] * config.model.begins, *word_indices(tokenizers.source, source)) if aligned else (),
         flow=tuple(dimension_flow(forward.model, forward.inputs[0], forward.inputs[-1])),
         trace=trace,
         config=config,

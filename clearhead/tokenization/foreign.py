@@ -17,15 +17,14 @@ from ..config import SpecialTokens
 from ..errors import DataError, ModelError
 from .backend import PanicError, as_exceptions, open_backend
 from .learning import lone_surrogate
-from .normalise import BYTES, Kind, printable
-from .tokenizer import NEVER, Tokenizer
+from .normalise import Kind, Spelling
+from .tokenizer import NEVER, Tokenizer, unknown_spans
 
 _Found = TypeVar("_Found")
 
 _KINDS: dict[str, Kind] = {"BPE": "bpe", "Unigram": "unigram", "WordLevel": "word", "WordPiece": "wordpiece"}
 _SPACE = "▁"  # SentencePiece's mark of a space
 _SHOWN = 10  # unknown words that a message lists
-_CHUNK = 8192  # tokens decoded at once
 
 
 class ForeignTokenizer(Tokenizer):
@@ -62,7 +61,7 @@ class ForeignTokenizer(Tokenizer):
         self._marks = _marks_spaces(self._backend)
         self._size = max([size, *(i + 1 for i in self._names)])
         self._encode = self._encoded
-        self._types = _types(content["decoder"])
+        self._spelling = Spelling(self._backend, self._names, self._size, self._hidden, _types(content["decoder"]))
 
     def with_specials(self) -> "ForeignTokenizer":
         """Return the tokenizer that reads the names of special tokens in a text as these tokens."""
@@ -147,10 +146,6 @@ class ForeignTokenizer(Tokenizer):
         """The library's own name of the mask."""
         return self.mask_name if self.specials else NEVER + self.mask_name
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids, without special tokens. Incomplete characters become U+FFFD."""
-        return self.decode_batch([ids])[0]
-
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
         """Decode many sequences, on all cores."""
         return self._ask(self._backend.decode_batch, [[i for i in ids if i not in self._hidden] for ids in batch])
@@ -163,9 +158,7 @@ class ForeignTokenizer(Tokenizer):
             return [part for part in dict.fromkeys(parts) if self._backend.token_to_id(part) is None]
         if self.special.unk is None or self.special.unk not in self.encode(text):
             return []
-        encoding = self.encoding(text)
-        spans = [span for i, span in zip(encoding.ids, encoding.offsets) if i == self.special.unk]
-        return list(dict.fromkeys(text[start:end].strip() or text[start:end] for start, end in spans))
+        return unknown_spans(text, self.encoding(text), self.special)
 
     def encoding(self, text: str) -> tokenizers.Encoding:
         """Return the library's encoding, whose offsets aren't exact."""
@@ -176,50 +169,6 @@ class ForeignTokenizer(Tokenizer):
     def to_json(self) -> str:
         """Return the content of the file, unchanged."""
         return self._text
-
-    @cached_property
-    def token_bytes(self) -> list[bytes]:
-        """The bytes of each token's text inside a text, in the order of the ids; none for special tokens."""
-        spell = self._spell_bytes if "ByteLevel" in self._types else self._spell_decoded
-        ids = [i for i in sorted(self._names) if i not in self._hidden]
-        found = dict(zip(ids, spell(ids)))
-        return [found.get(i, b"") for i in range(self._size)]
-
-    def _spell_bytes(self, ids: list[int]) -> list[bytes]:
-        """Return the bytes of tokens in the byte alphabet."""
-        return [_letters(self._names[i]) for i in ids]
-
-    def _spell_decoded(self, ids: list[int]) -> list[bytes]:
-        """Return what each token adds to the text of an ordinary token."""
-        anchor = next((i for i in ids if self._backend.decode([i]).strip().isalnum()), None)
-        before = [] if anchor is None else [anchor]
-        start, found = self._backend.decode(before), list[bytes]()
-        for begin in range(0, len(ids), _CHUNK):
-            chunk = ids[begin : begin + _CHUNK]
-            texts = self._backend.decode_batch([[*before, i] for i in chunk])
-            found += [self._byte(i) or text.removeprefix(start).encode() for i, text in zip(chunk, texts)]
-        return found
-
-    def _byte(self, i: int) -> bytes:
-        """Return the byte of a token such as <0x0A>, or nothing."""
-        name = self._names[i]
-        is_byte = "ByteFallback" in self._types and len(name) == len("<0x00>") and name.startswith("<0x")
-        return bytes([int(name[3:5], 16)]) if is_byte else b""
-
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return tokens in printable form. Only these are spelled: all tokens of a large vocabulary take a while."""
-        return [self._display(i) for i in ids]
-
-    @cached_property
-    def _displayed(self) -> list[str]:
-        return self.pieces(range(self._size))
-
-    def _display(self, i: int) -> str:
-        name = self._names.get(i, f"<{i}>").removeprefix(NEVER)
-        if "ByteLevel" not in self._types or i in self._hidden or i not in self._names:
-            return printable(name)
-        text = _letters(name).decode("utf-8", "backslashreplace")
-        return printable(text.replace(" ", _SPACE) or name)
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
         encode = partial(self._backend.encode_batch_fast, add_special_tokens=False)
@@ -238,14 +187,6 @@ class ForeignTokenizer(Tokenizer):
                 name="text",
                 value=missing,
             ) from error
-
-
-def _letters(name: str) -> bytes:
-    """Return the bytes that a token in the byte alphabet stands for, or those of its name if it isn't in that."""
-    try:
-        return bytes(map(BYTES.__getitem__, name))
-    except KeyError:
-        return name.encode()
 
 
 def _names(content: dict[str, Any]) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""Normalisation, splitting and decoding: everything but the vocabulary, as stages of the `tokenizers` library.
+"""Normalisation, splitting, decoding and spelling: all but the vocabulary, as stages of the `tokenizers` library.
 
     text -> Unicode form, case, whitespace -> prepend a space -> split into pieces -> byte alphabet
 
@@ -7,6 +7,8 @@ includes the space before it, so joining the pieces gives the text. The byte alp
 character (as in GPT-2). Its 256 characters can spell every text, and one decoder works for all kinds of vocabulary.
 """
 
+from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import Literal
 
 import tokenizers
@@ -25,6 +27,7 @@ _WORD = rf"{_ELISION}| ?[{_LETTERS}\p{{N}}]++(?:['’][{_LETTERS}\p{{N}}]++)*+| 
 _PATTERN: dict[Kind, str] = {"bpe": _SUBWORD, "unigram": _SUBWORD, "word": _WORD, "character": r"[\s\S]"}
 PATTERNS = frozenset(_PATTERN.values())
 """The patterns that split texts into pieces."""
+_CHUNK = 8192  # tokens decoded at once
 
 
 def text_pipeline(data: DataConfig) -> tokenizers.Tokenizer:
@@ -70,22 +73,77 @@ def _byte_letters() -> dict[str, int]:
 BYTES = _byte_letters()
 
 
-def piece_bytes(piece: str) -> bytes:
-    """Return the bytes of text that a piece represents."""
-    if not BYTES.keys() >= set(piece):
-        return piece.encode()  # from another program's vocabulary
-    return bytes(BYTES[letter] for letter in piece)
-
-
-def display_form(piece: str) -> str:
-    """Return a piece in printable form: "▁" for a space, escapes for unprintable and incomplete characters."""
-    if not BYTES.keys() >= set(piece):
-        return piece  # from another program's vocabulary
-    return printable(piece_bytes(piece).decode("utf-8", "backslashreplace").replace(" ", "▁"))
-
-
 def printable(text: str) -> str:
     """Return a text with escapes for unprintable characters."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+class Spelling:
+    """How the tokens of a vocabulary are spelled.
+
+    Args:
+        backend: the library's tokenizer.
+        names: the token of each id.
+        size: the number of ids. One without a token has a name and no text.
+        special: the ids of special tokens, which have no text.
+        steps: the types of the decoder's steps.
+    """
+
+    def __init__(
+        self,
+        backend: tokenizers.Tokenizer,
+        names: Mapping[int, str],
+        size: int,
+        special: Collection[int],
+        steps: Collection[str] = ("ByteLevel",),
+    ) -> None:
+        self._backend, self._names, self._special, self._steps = backend, names, special, steps
+        self._ids = range(size)
+
+    def shown(self, i: int) -> str:
+        """Return a token in printable form: "▁" for a space, escapes for unprintable and incomplete characters."""
+        name = self._names.get(i, f"<{i}>")
+        if "ByteLevel" not in self._steps or i in self._special or i not in self._names:
+            return printable(name)
+        return printable(_piece_bytes(name).decode("utf-8", "backslashreplace").replace(" ", "▁") or name)
+
+    @cached_property
+    def all_shown(self) -> list[str]:
+        """All tokens in printable form. This takes a while for a large vocabulary."""
+        return [self.shown(i) for i in self._ids]
+
+    @cached_property
+    def token_bytes(self) -> list[bytes]:
+        """The bytes of each token's text inside a text."""
+        ids = [i for i in sorted(self._names) if i not in self._special]
+        in_letters = "ByteLevel" in self._steps
+        spelled = [_piece_bytes(self._names[i]) for i in ids] if in_letters else self._decoded(ids)
+        found = dict(zip(ids, spelled))
+        return [found.get(i, b"") for i in self._ids]
+
+    def _decoded(self, ids: list[int]) -> list[bytes]:
+        """Return what each token adds to the text of an ordinary token."""
+        anchor = next((i for i in ids if self._backend.decode([i]).strip().isalnum()), None)
+        before = [] if anchor is None else [anchor]
+        start, found = self._backend.decode(before), list[bytes]()
+        for begin in range(0, len(ids), _CHUNK):
+            chunk = ids[begin : begin + _CHUNK]
+            texts = self._backend.decode_batch([[*before, i] for i in chunk])
+            found += [self._byte(i) or text.removeprefix(start).encode() for i, text in zip(chunk, texts)]
+        return found
+
+    def _byte(self, i: int) -> bytes:
+        """Return the byte of a token such as <0x0A>, or nothing."""
+        name = self._names[i]
+        is_byte = "ByteFallback" in self._steps and len(name) == len("<0x00>") and name.startswith("<0x")
+        return bytes([int(name[3:5], 16)]) if is_byte else b""
+
+
+def _piece_bytes(piece: str) -> bytes:
+    """Return the bytes that a token in the byte alphabet stands for, or those of its name if it isn't in that."""
+    try:
+        return bytes(map(BYTES.__getitem__, piece))
+    except KeyError:
+        return piece.encode()

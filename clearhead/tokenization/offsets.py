@@ -79,3 +79,11 @@ def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
     while start < end and text[end - 1].isspace():
         end -= 1
     return start, end
+
+
+def word_indices(tokenizer: Tokenizer, text: str) -> list[int]:
+    """Return the index of the word that each token of a text belongs to. Whitespace separates words.
+
+    Unknown tokens are included. Whitespace belongs to the word before it, or to the first word.
+    """
+    return [max(len(text[:end].split()) - 1, 0) for _, end in tokenizer.encoding(text).offsets]

@@ -18,7 +18,7 @@ from tokenizers import models
 from ..config import DataConfig, DecodeConfig, SpecialTokens
 from ..errors import ConfigError, DataError
 from .learning import SPECIALS, empty_vocabulary, learn_vocabulary, lone_surrogate
-from .normalise import Kind, display_form, piece_bytes
+from .normalise import Kind, Spelling
 from .word_ids import WordEncoder
 
 KINDS: dict[type, Literal["bpe", "unigram"] | None] = {
@@ -137,20 +137,20 @@ class Tokenizer:
         self.normalize(text)  # raises an error for a lone surrogate
         marked = text.replace(NEVER, "\ufffd").replace(self.mask_name, NEVER)
         *before, last = self._backend.normalizer.normalize_str(marked).split(NEVER)
+        if self.adds_space:
+            before = [part.removesuffix(" ") for part in before]
         ids, masks = list[int](), list[int]()
-        for part in before:
-            ids += self._encode_normalized(part.removesuffix(" ") if self.adds_space else part)
-            masks.append(len(ids))
-            ids.append(cast(int, self.special.mask))
-        return ids + self._encode_normalized(last), masks
-
-    def _encode_normalized(self, text: str) -> list[int]:
-        pieces = self._backend.pre_tokenizer.pre_tokenize_str(text)
-        return [token.id for piece, _ in pieces for token in self._backend.model.tokenize(piece)]
+        for n, part in enumerate((*before, last)):
+            if n:
+                masks.append(len(ids))
+                ids.append(cast(int, self.special.mask))
+            pieces = self._backend.pre_tokenizer.pre_tokenize_str(part)
+            ids += [token.id for piece, _ in pieces for token in self._backend.model.tokenize(piece)]
+        return ids, masks
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without special tokens. Incomplete characters become U+FFFD."""
-        return self._backend.decode(list(ids), skip_special_tokens=True)
+        return self.decode_batch([ids])[0]
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
         """Decode many sequences, on all cores."""
@@ -158,11 +158,11 @@ class Tokenizer:
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return tokens in printable form: "▁" for a space, escapes for unprintable and incomplete characters."""
-        return [self._displayed[i] for i in ids]
+        return [self._spelling.shown(i) for i in ids]
 
     def vocabulary(self) -> list[str]:
         """Return all tokens in the order of their ids, in the form that `pieces` returns."""
-        return list(self._displayed)
+        return list(self._spelling.all_shown)
 
     def token_id(self, piece: str) -> int:
         """Return the id of a token in the form that `pieces` returns.
@@ -170,18 +170,14 @@ class Tokenizer:
         Raises:
             DataError: it isn't in the vocabulary.
         """
-        if piece not in self._displayed:
+        if piece not in self._spelling.all_shown:
             raise DataError(
                 f"the token {piece!r} isn't in the vocabulary",
                 expected="a token as `translate --json` prints it",
                 name="token",
                 value=piece,
             )
-        return self._displayed.index(piece)
-
-    def known(self, ids: Sequence[int]) -> int | None:
-        """Return the first id, or None if there is none or it's the unknown token."""
-        return next((i for i in ids[:1] if i != self.special.unk), None)
+        return self._spelling.all_shown.index(piece)
 
     def suppressed(self, decode: DecodeConfig) -> list[int]:
         """Return the ids that are never generated with these settings.
@@ -196,16 +192,7 @@ class Tokenizer:
         """Return the distinct words (or characters) of a text that aren't in the vocabulary; none for subwords."""
         if self.kind in ("bpe", "unigram"):
             return []
-        encoding = self.encoding(text)
-        spans = [span for i, span in zip(encoding.ids, encoding.offsets) if i == self.special.unk]
-        return list(dict.fromkeys(text[start:end].strip() or text[start:end] for start, end in spans))
-
-    def word_indices(self, text: str) -> list[int]:
-        """Return the index of the word that each token of a text belongs to. Whitespace separates words.
-
-        Unknown tokens are included. Whitespace belongs to the word before it, or to the first word.
-        """
-        return [max(len(text[:end].split()) - 1, 0) for _, end in self.encoding(text).offsets]
+        return unknown_spans(text, self.encoding(text), self.special)
 
     def encoding(self, text: str) -> tokenizers.Encoding:
         """Return the library's encoding. Its offsets aren't exact; `encode_with_offsets` returns exact ones."""
@@ -216,15 +203,18 @@ class Tokenizer:
         """Return the content of a `tokenizers` file, which `from_json` reads."""
         return self._backend.to_str(pretty=True)
 
-    @cached_property
+    @property
     def token_bytes(self) -> list[bytes]:
-        """The bytes of each token's text, in the order of the ids; none for special tokens."""
-        return [*(b"" for _ in SPECIALS), *map(piece_bytes, self._learned())]
+        """The bytes of each token's text inside a text, in the order of the ids; none for special tokens."""
+        return self._spelling.token_bytes
 
     @cached_property
-    def _displayed(self) -> list[str]:
-        return [*SPECIALS, *map(display_form, self._learned())]
+    def _spelling(self) -> Spelling:
+        names = {i: token for token, i in self._backend.get_vocab().items()}
+        return Spelling(self._backend, names, self.vocab_size, range(len(SPECIALS)))
 
-    def _learned(self) -> list[str]:
-        tokens = sorted(self._backend.get_vocab().items(), key=lambda item: item[1])
-        return [token for token, _ in tokens[len(SPECIALS) :]]
+
+def unknown_spans(text: str, encoding: tokenizers.Encoding, special: SpecialTokens) -> list[str]:
+    """Return the distinct parts of a text that became unknown tokens in its encoding."""
+    spans = [span for i, span in zip(encoding.ids, encoding.offsets) if i == special.unk]
+    return list(dict.fromkeys(text[start:end].strip() or text[start:end] for start, end in spans))

@@ -16,7 +16,7 @@ def words_of(ids: Sequence[int], decode: Callable[[Sequence[int]], str]) -> list
     """Return the index of the word that each token belongs to. Words are separated by whitespace.
 
     Whitespace before the first word belongs to that word, other whitespace to the word before it. The ids must not
-    include unknown tokens, which decoding skips. Answers never do; for other texts, use `Tokenizer.word_indices`.
+    include unknown tokens, which decoding skips. Answers never do; for other texts, use `word_indices`.
     """
     return [max(len(decode(ids[: end + 1]).split()) - 1, 0) for end in range(len(ids))]
 

@@ -99,14 +99,14 @@ class Words:
             before = encode(" ".join(words[:place])) if place else []
             whole = encode(" ".join([*words[:place], text]))
             fits = whole[: len(before)] == before and len(whole) > len(before)
-            return tokenizer.known(whole[len(before) :] if fits else encode(text))
+            return _first_known(whole[len(before) :] if fits else encode(text), tokenizer)
 
         return cls(words, words_of(ids, tokenizer.decode), said, tokenizer.pieces, first)
 
     @classmethod
     def of_tokens(cls, said: Sequence[int], tokenizer: Tokenizer, begins: int) -> Self:
         """Return the tokens of a language model, each as a word."""
-        first: Callable[[str, int], int | None] = lambda text, _place: tokenizer.known(tokenizer.encode(text))  # noqa: E731
+        first: Callable[[str, int], int | None] = lambda text, _place: _first_known(tokenizer.encode(text), tokenizer)  # noqa: E731
         return cls(tokenizer.pieces(said), range(len(said)), said, tokenizer.pieces, first, begins)
 
     def why(self, forward: Pass, trace: Trace, word: str | None, other: str | None) -> Attribution:
@@ -251,7 +251,7 @@ class Masks:
         """Return a token as `fill --json` prints it, or the first one of a word."""
         tokenizer = self.tokenizer
         known = word in tokenizer.vocabulary()
-        token = tokenizer.token_id(word) if known else tokenizer.known(tokenizer.encode(word))
+        token = tokenizer.token_id(word) if known else _first_known(tokenizer.encode(word), tokenizer)
         if token is None:
             raise ConfigError(
                 f"{word!r} isn't in the vocabulary", expected="a word from the vocabulary", name=option, value=word
@@ -281,3 +281,8 @@ def _check_single(hidden: nn.Module | None, head: str, score: str, best: str) ->
             name="why",
             value=best,
         )
+
+
+def _first_known(ids: Sequence[int], tokenizer: Tokenizer) -> int | None:
+    """Return the first id, or None if there is none or it's the unknown token."""
+    return next((i for i in ids[:1] if i != tokenizer.special.unk), None)

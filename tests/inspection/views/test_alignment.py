@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
 from clearhead.inspection.views.alignment import align, render_alignment, word_weights, words_of
+from clearhead.tokenization.offsets import word_indices
 from clearhead.tokenization.source_and_target import train_tokenizers
 from clearhead.tokenization.tokenizer import Tokenizer
 
@@ -38,7 +39,7 @@ def test_words_are_what_white_space_separates_whatever_the_tokens(kind: str) -> 
 @settings(max_examples=60, deadline=None)
 def test_the_words_of_a_text_are_those_of_its_tokens_and_the_unknown_have_their_places(kind: str, text: str) -> None:
     tokenizer = trained(kind)
-    ids, words = tokenizer.encode(text), tokenizer.word_indices(text)
+    ids, words = tokenizer.encode(text), word_indices(tokenizer, text)
     assert len(words) == len(ids) and set(words) == set(range(len(text.split())))
     if UNK not in ids:
         assert words == words_of(ids, tokenizer.decode)
@@ -56,11 +57,11 @@ def test_the_words_of_a_text_are_those_of_its_tokens_and_the_unknown_have_their_
 )
 def test_a_word_that_is_unknown_is_counted_wherever_it_stands(text: str, words: list[int]) -> None:
     assert trained("word").unknown_words(text)
-    assert trained("word").word_indices(text) == words
+    assert word_indices(trained("word"), text) == words
 
 
 def test_nothing_has_no_words() -> None:
-    assert words_of([], lambda ids: "") == trained("word").word_indices(" ") == []
+    assert words_of([], lambda ids: "") == word_indices(trained("word"), " ") == []
     assert align(torch.ones(1, 1), [], []) == []
 
 
