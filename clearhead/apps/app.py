@@ -206,8 +206,10 @@ class App:
             ConfigError: a setting is unknown, is invalid, or has no effect.
             ModelError: the model folder names an unknown engine, and `changes` doesn't replace it.
         """
-        values = {f"decode.{name}": value for name, value in changes.items()}
-        search = self.config.override(values, source="the call").decode
+        search = self.config.decode
+        values = {f"decode.{name}": it for name, it in changes.items() if not _is_set(search, name, it)}
+        if values:  # as a rule, nothing differs from the model's settings
+            search = self.config.override(values, source="the call").decode
         if search.engine == self.loaded.stored.decode.engine:
             check_stored_engine(self.path, self.loaded.stored)
         for name, value in changes.items():
@@ -241,6 +243,12 @@ class App:
 def all_settings_but(*used: str, reason: str) -> Mapping[str, str]:
     """Return every search setting except `used`, with the reason why it has no effect."""
     return MappingProxyType({field.name: reason for field in fields(DecodeConfig) if field.name not in used})
+
+
+def _is_set(search: DecodeConfig, name: str, value: Any) -> bool:
+    """Return whether a setting has this value already, of this type."""
+    known = getattr(search, name, value)
+    return hasattr(search, name) and type(known) is type(value) and known == value
 
 
 def _idle(name: str, search: DecodeConfig) -> str:
