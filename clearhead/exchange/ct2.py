@@ -19,8 +19,7 @@ from ..errors import ConfigError
 from ..folder.atomic import write_folder
 from ..loading.loaded import LoadedModel
 from .ctranslate2.binary import Variables, write_binary
-from .ctranslate2.layer_names import linear_layers, norms, stacks
-from .ctranslate2.storage import stored
+from .ctranslate2.weights import linear_layers, norms, stacks, stored
 
 _KINDS = {"encoder-decoder": ("TransformerSpec", 7), "decoder-only": ("TransformerDecoderSpec", 8)}  # name, revision
 _TIED = ("embedding", "projection")  # matrices that can be one
@@ -59,7 +58,7 @@ def ct2_files(
         config: the model's configuration.
         weights: all weights, by their names in `state_dict`. Of tied weights, one name is enough.
         vocabularies: the tokens of each side in the order of their ids, source first, or of the only side.
-        precision: the type of the numbers; see `ctranslate2.storage`.
+        precision: the type of the numbers; see `ctranslate2.weights`.
         spare_positions: number of zero rows after each table of positions.
 
     Raises:

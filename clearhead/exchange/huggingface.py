@@ -1,14 +1,17 @@
 """Read and write folders of Hugging Face's Transformers: config.json, safetensors and a tokenizer."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config import Config
+from ..config.messages import say
 from ..errors import ModelError
+from ..folder.atomic import Content, write_folder
 from ..folder.manifest import parse_json_object, read_bytes
+from ..loading.loaded import LoadedModel
 from ..tokenization.source_and_target import Tokenizers
 from .families.hf_config import HfConfig
 from .generation import generation_files, read_generation, search_settings, without_suppressed
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
     from .families.family import Family
 
-CONFIG = "config.json"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
 # Each family by its model_type. The order is that in which export tries them.
 FAMILIES: Mapping[str, str] = {
     "gpt2": "gpt2:GPT2",
@@ -35,10 +38,11 @@ FAMILIES: Mapping[str, str] = {
     "mistral": "llama:Mistral",
     "qwen2": "llama:Qwen2",
     "bert": "bert:BERT",
-    "distilbert": "distilbert:DistilBERT",
+    "distilbert": "bert:DistilBERT",
     "roberta": "roberta:RoBERTa",
     "vit": "vit:ViT",
 }
+_OWN_TOKENIZER = ("qwen2",)  # families for which AutoTokenizer ignores tokenizer_class and tokenizer.json
 
 
 def _family(path: Path, model_type: object) -> "Family":
@@ -162,6 +166,40 @@ def _task(hf_config: HfConfig, kind: "Family", asked: str | None) -> str:
         what = f"a {known[0] if known else kind.title} can't be used for {asked}"
         raise ModelError(what, expected=" or ".join(fitting), name="task", value=asked)
     return asked or own
+
+
+def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
+    """Write a model to the folder `out`, for the nearest family.
+
+    Args:
+        loaded: the model.
+        out: a folder that's new or empty.
+        precision: fp32, the only one.
+
+    Raises:
+        ModelError: the model has a part without a counterpart.
+    """
+    write(loaded.config, loaded.model.state_dict(), loaded.tokenizers.to_json(), out)
+    kind = json.loads((out / CONFIG).read_bytes())["model_type"]
+    if kind in _OWN_TOKENIZER and not loaded.tokenizers.source.is_foreign:
+        say(
+            f"AutoTokenizer of Transformers splits texts of every {kind} folder as {kind} does, so its ids differ: "
+            f"use PreTrainedTokenizerFast.from_pretrained({str(out)!r})"
+        )
+
+
+def write(config: Config, weights: "Mapping[str, Tensor]", tokenizer: str, out: Path) -> None:
+    """Write the folder of a model in one step. See `export`."""
+    from safetensors.torch import save_file
+
+    files, theirs = folder_files(config, weights, tokenizer)
+    alone = {name: it.detach().cpu().contiguous().clone() for name, it in theirs.items()}
+
+    def contents() -> Iterator[tuple[str, Content]]:
+        yield from files.items()
+        yield WEIGHTS, lambda path: save_file(alone, path, {"format": "pt"})
+
+    write_folder(out, contents())
 
 
 def folder_files(

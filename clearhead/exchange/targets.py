@@ -14,7 +14,7 @@ from ..loading.loaded import LoadedModel
 # The function that writes a model to a new folder or, for a page, to a new file: f(loaded, out, *, precision).
 TARGETS: Mapping[str, str] = MappingProxyType(
     {
-        "huggingface": "clearhead.exchange.hf_export:export",
+        "huggingface": "clearhead.exchange.huggingface:export",
         "onnx": "clearhead.exchange.onnx.onnx_folder:export",
         "ct2": "clearhead.exchange.ct2:export",
         "page": "clearhead.exchange.page.page_file:export",

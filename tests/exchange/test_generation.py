@@ -16,7 +16,7 @@ import torch
 import clearhead
 from clearhead.decode.sampling import Sampling
 from clearhead.errors import ModelError
-from clearhead.exchange.hf_export import write
+from clearhead.exchange.huggingface import write
 from clearhead.exchange.import_model import import_model, read
 
 from .conftest import shaken

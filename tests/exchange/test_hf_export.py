@@ -10,9 +10,9 @@ import torch
 import clearhead
 from clearhead.config import Config, DataConfig, ModelConfig
 from clearhead.errors import ConfigError, ModelError, TrainingError
-from clearhead.exchange.hf_export import write
+from clearhead.exchange.families.bart import reordered_dims, sines_first
+from clearhead.exchange.huggingface import write
 from clearhead.exchange.import_model import import_model, read
-from clearhead.exchange.reordered_dims import reordered_dims, sines_first
 from clearhead.exchange.targets import export
 from clearhead.model.transformer import build
 from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers

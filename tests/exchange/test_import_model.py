@@ -15,8 +15,7 @@ from clearhead.cli.entry import main
 from clearhead.config import Config, DataConfig, ModelConfig
 from clearhead.errors import ModelError
 from clearhead.exchange.ct2 import export as export_to_ct2
-from clearhead.exchange.hf_export import write
-from clearhead.exchange.huggingface import FAMILIES, family
+from clearhead.exchange.huggingface import FAMILIES, family, write
 from clearhead.exchange.import_model import import_model
 from clearhead.exchange.targets import export
 from clearhead.model.transformer import build

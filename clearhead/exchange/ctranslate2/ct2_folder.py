@@ -14,9 +14,9 @@ from ...errors import ModelError
 from ...folder.manifest import parse_json_object, read_bytes
 from ..imported import Imported, complete
 from .binary import read_binary
-from .layer_names import linear_layers, norms, stacks
 from .variables import Variables
 from .vocabularies import read_vocabularies, special_tokens, tokenizer_text
+from .weights import linear_layers, norms, stacks
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -4,23 +4,25 @@ Marian's models are those of the paper. BART learns its positions, and normalise
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
 
 from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
-from ..reordered_dims import reordered_dims, sines_first
 from ..resolved import resolved
 from ..weight_names import Name, blocks
-from .encoder_decoder import EncoderDecoderFamily
-from .family import Same
+from .family import EncoderDecoderFamily, Same
 from .hf_config import HfConfig
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _ACTIVATIONS = {"relu": "relu", "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh"}
 _TWICE = {"encoder_attention_heads": "decoder_attention_heads", "encoder_ffn_dim": "decoder_ffn_dim"}
+# Weights with an output for each dimension, and those with an input.
+_OUTPUTS = re.compile(r"\b(out|outer)\.(weight|bias)$|norm\.(weight|bias)$")
+_INPUTS = re.compile(r"\b(embedding|qkv|q|kv|inner|projection)\.weight$")
 
 
 class Bart(EncoderDecoderFamily):
@@ -146,7 +148,7 @@ class Marian(Bart):
             "static_position_embeddings": True,
         }
 
-    def arranged(self, model: ModelConfig, weights: "Mapping[str, Tensor]") -> "Mapping[str, Tensor]":
+    def arranged(self, model: ModelConfig, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         return reordered_dims(weights, sines_first(model.d_model)) if model.positions == "sinusoidal" else weights
 
     def names(self, model: ModelConfig) -> list[Name]:
@@ -196,3 +198,29 @@ def _block(stack: str, attentions: Mapping[str, str], norms: Sequence[str], numb
         Name(f"{ours}.feed_forward.inner.weight", (f"{theirs}.fc1.weight",)),
         Name(f"{ours}.feed_forward.outer.weight", (f"{theirs}.fc2.weight",)),
     ]
+
+
+def sines_first(d_model: int) -> Tensor:
+    """Return the order that puts the sines of sinusoidal positions before the cosines. -> (D,)"""
+    return torch.cat((torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)))
+
+
+def reordered_dims(weights: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+    """Return weights of a model that reads and writes its hidden states in this order.
+
+    Args:
+        weights: the weights of an encoder-decoder that reads tokens.
+        order: the dimension that comes first, second and so on (D,).
+    """
+    found: dict[str, Tensor] = {}
+    tied: dict[int, Tensor] = {}
+    for name, weight in weights.items():
+        if weight.data_ptr() not in tied:
+            if _OUTPUTS.search(name):
+                tied[weight.data_ptr()] = weight[order]
+            elif _INPUTS.search(name):
+                tied[weight.data_ptr()] = weight[..., order]
+            else:
+                tied[weight.data_ptr()] = weight
+        found[name] = tied[weight.data_ptr()]
+    return found

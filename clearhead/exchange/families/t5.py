@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
 from ..weight_names import Name, blocks
-from .encoder_decoder import EncoderDecoderFamily
-from .family import Same
+from .family import EncoderDecoderFamily, Same
 from .hf_config import HfConfig
 
 _ACTIVATIONS = {"relu": "relu", "gated-gelu": "geglu", "gated-silu": "swiglu", "silu": "silu", "gelu_new": "gelu_tanh"}

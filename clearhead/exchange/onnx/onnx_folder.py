@@ -1,9 +1,12 @@
 """Write a model as a folder of ONNX models, with what a program needs to use them."""
 
+import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError
@@ -11,10 +14,15 @@ from ...folder.atomic import write_folder
 from ...loading.loaded import LoadedModel
 
 if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto
+
     from .graphs import Graph, Port
 
 DESCRIPTION = "model.json"
 FORMAT_VERSION = 1
+WEIGHTS = "weights.bin"
+_SMALLEST = 1024  # bytes; smaller tensors, such as shapes, stay in the model
+_ALIGNED = 64  # bytes
 
 
 def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
@@ -34,20 +42,16 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
 
 
 def _files(loaded: LoadedModel, precision: str) -> Iterator[tuple[str, bytes]]:
-    from .folding import fold_transposes
     from .graphs import graphs
     from .tracing import trace
-    from .weights_file import WEIGHTS, WeightsFile
 
-    config, weights = loaded.config.model, WeightsFile()
+    config, weights = loaded.config.model, _WeightsFile()
     found = graphs(loaded.model, config)
     for graph in found:
         model = trace(graph, window=config.window)
-        fold_transposes(model, shared=precision == "int8")  # the quantiser needs stored matrices
+        _fold_transposes(model, shared=precision == "int8")  # the quantiser needs stored matrices
         if precision == "int8":
-            from .quantized import quantized
-
-            model = quantized(model)
+            model = _quantized(model)
         weights.move(model)
         yield f"{graph.name}.onnx", model.SerializeToString()
     yield WEIGHTS, bytes(weights.content)
@@ -55,6 +59,84 @@ def _files(loaded: LoadedModel, precision: str) -> Iterator[tuple[str, bytes]]:
     yield from ((name, text.encode()) for name, text in tokenizers.items())
     described = _description(loaded, found, precision, list(tokenizers))
     yield DESCRIPTION, (json.dumps(described, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _fold_transposes(model: "ModelProto", *, shared: bool = False) -> None:
+    """Replace transpositions of stored matrices, which torch exports for x W^T, by stored transposed matrices.
+
+    Args:
+        model: the model, which is changed.
+        shared: also those of matrices that are read elsewhere, such as a tied embedding, which is then stored twice.
+    """
+    from onnx.numpy_helper import from_array, to_array
+
+    graph = model.graph
+    stored = {tensor.name: tensor for tensor in graph.initializer}
+    uses = Counter(name for node in graph.node for name in node.input)
+    folded = [it for it in graph.node if it.op_type == "Transpose" and it.input[0] in stored and _swaps(it)]
+    for node in folded if shared else [it for it in folded if uses[it.input[0]] == 1]:
+        matrix = to_array(stored[node.input[0]])
+        graph.initializer.append(from_array(matrix.T.copy(), node.output[0]))
+        graph.node.remove(node)
+    _drop_unused(graph)
+
+
+def _swaps(node: "NodeProto") -> bool:
+    """Return whether a transposition swaps rows and columns."""
+    return any(it.name == "perm" and list(it.ints) == [1, 0] for it in node.attribute)
+
+
+def _drop_unused(graph: "GraphProto") -> None:
+    used = {name for node in graph.node for name in node.input}
+    kept = [tensor for tensor in graph.initializer if tensor.name in used]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+
+
+def _quantized(model: "ModelProto") -> "ModelProto":
+    """Return a model with 8-bit integers for its matrices and embeddings, one scale each. The inputs of a product are
+    rounded as it runs.
+    """
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    from .tracing import quiet
+
+    with TemporaryDirectory() as folder, quiet():
+        path = Path(folder) / "model.onnx"
+        quantize_dynamic(model, path, weight_type=QuantType.QInt8)
+        return onnx.load(path)
+
+
+class _WeightsFile:
+    """Collects the weights of models in one file, `content`. Equal weights are stored once."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+        self._places: dict[bytes, int] = {}
+
+    def move(self, model: "ModelProto") -> None:
+        """Move the weights out of a model: it refers to the file from then on."""
+        from onnx.external_data_helper import set_external_data
+        from onnx.numpy_helper import to_array
+
+        for tensor in model.graph.initializer:
+            data = tensor.raw_data or to_array(tensor).tobytes()
+            if len(data) < _SMALLEST:
+                continue
+            for field in ("float_data", "int32_data", "int64_data", "double_data"):
+                tensor.ClearField(field)
+            tensor.raw_data = data
+            set_external_data(tensor, WEIGHTS, offset=self._place(data), length=len(data))
+            tensor.ClearField("raw_data")
+
+    def _place(self, data: bytes) -> int:
+        key = hashlib.sha256(data).digest()
+        if key not in self._places:
+            self.content += bytes(-len(self.content) % _ALIGNED)
+            self._places[key] = len(self.content)
+            self.content += data
+        return self._places[key]
 
 
 def _description(loaded: LoadedModel, found: "list[Graph]", precision: str, tokenizers: list[str]) -> dict[str, Any]:

@@ -31,10 +31,11 @@ from ...inspection.views.alignment import alignment_layer
 from ...loading.loaded import LoadedModel
 from ...model.transformer import evaluation
 from ...tasks.sequences import Sequences
+from ...tokenization.learning import SPECIALS
+from ...tokenization.tokenizer import Tokenizer
 from ...training.report.metrics import read_metrics
 from ...version import __version__
 from ..resolved import resolved
-from .page_tokenizer import page_tokenizer
 from .supported import check_settings, check_task
 
 SCRIPTS = (files(__package__) / "static", *STATIC)
@@ -51,6 +52,8 @@ _SEARCH = (
     "beam", "alpha", "max_extra", "max_len", "min_len", "max_ratio", "min_ratio", "no_repeat_ngram",
     "repetition_penalty", "unknown",
 )  # fmt: skip
+_STEPS = {"NFC": "NFC", "NFKC": "NFKC", "Lowercase": "lowercase", "Replace": "fold", "Strip": "strip"}
+_SPLITS = {"bpe": "subwords", "unigram": "subwords", "word": "words", "character": "characters"}
 
 
 def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
@@ -126,6 +129,40 @@ def _example(loaded: LoadedModel, longest: int) -> str:
 def _tokenizers(loaded: LoadedModel) -> dict[str, Any]:
     source, target = loaded.tokenizers.source, loaded.tokenizers.target
     return {"source": page_tokenizer(source), "target": None if loaded.tokenizers.joint else page_tokenizer(target)}
+
+
+def page_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the steps and the vocabulary of a tokenizer that Clearhead trained, as the scripts read it.
+
+    Raises:
+        ModelError: it's another program's.
+    """
+    if tokenizer.is_foreign:
+        raise ModelError(
+            "the tokenizer is another program's, which a page can't run",
+            expected="a tokenizer that Clearhead trained",
+            name="tokenizer.json",
+            value=tokenizer.kind,
+        )
+    file = json.loads(tokenizer.to_json())
+    steps = [it["type"] for it in file["normalizer"]["normalizers"]]
+    model, merges, scores = file["model"], list[list[int]](), list[float]()
+    if tokenizer.kind == "unigram":
+        pieces, scores = [it[0] for it in model["vocab"]], [it[1] for it in model["vocab"]]
+    else:
+        pieces = sorted(model["vocab"], key=model["vocab"].__getitem__)
+    if tokenizer.kind == "bpe":
+        ids = {piece: i for i, piece in enumerate(pieces)}
+        pairs = [it.split(" ") if isinstance(it, str) else it for it in model["merges"]]
+        merges = [[ids[left], ids[right], ids[left + right]] for left, right in pairs]
+    return {
+        "normalizers": ["prepend" if it == "Prepend" else _STEPS[it] for it in steps],
+        "split": _SPLITS[tokenizer.kind],
+        "kind": tokenizer.kind if tokenizer.kind in ("bpe", "unigram") else "whole",
+        "pieces": [*SPECIALS, *pieces[len(SPECIALS) :]],
+        "scores": scores,
+        "merges": merges,
+    }
 
 
 def _page(loaded: LoadedModel, name: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import torch
 import clearhead
 from clearhead.config import Config
 from clearhead.errors import ModelError
-from clearhead.exchange.hf_export import write
+from clearhead.exchange.huggingface import write
 from clearhead.exchange.import_model import import_model, read
 from clearhead.exchange.targets import export
 from tests.builders import byte_level

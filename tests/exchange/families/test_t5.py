@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 import clearhead
 from clearhead.errors import ModelError
-from clearhead.exchange.hf_export import write
+from clearhead.exchange.huggingface import write
 from clearhead.exchange.import_model import import_model, read
 
 from ..conftest import assert_equal_states, shaken, spm_model, unicode_lines

@@ -8,8 +8,7 @@ import pytest
 from clearhead.api import load
 from clearhead.config import Config
 from clearhead.errors import ConfigError
-from clearhead.exchange.onnx.onnx_folder import export
-from clearhead.exchange.onnx.weights_file import WEIGHTS
+from clearhead.exchange.onnx.onnx_folder import WEIGHTS, export
 from clearhead.folder.model_folder import model_files, save_files
 from clearhead.model.transformer import build
 from clearhead.tokenization.source_and_target import train_tokenizers

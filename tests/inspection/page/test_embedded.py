@@ -14,8 +14,7 @@ from clearhead.apps.pages import page_values
 from clearhead.config import Config, DataConfig
 from clearhead.demo.phrasebook import split
 from clearhead.demo.phrasebook_demo import SETTINGS
-from clearhead.exchange.page.page_file import SCRIPTS
-from clearhead.exchange.page.page_tokenizer import page_tokenizer
+from clearhead.exchange.page.page_file import SCRIPTS, page_tokenizer
 from clearhead.exchange.targets import export
 from clearhead.folder.model_folder import save_files
 from clearhead.inspection.page.document import joined_scripts, page_document

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from clearhead.exchange.ctranslate2.storage import stored
+from clearhead.exchange.ctranslate2.weights import stored
 
 RNG = np.random.default_rng(0)
 MATRIX = RNG.normal(size=(5, 7)).astype(np.float32)
