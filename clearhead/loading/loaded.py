@@ -65,8 +65,7 @@ class LoadedModel:
     ) -> None:
         self.path, self.config, self.converters, self.specials = path, config, dict(converters), specials
         self._tokenizer, self.stored = tokenizer, stored
-        self.watch: ModuleWatch | None = None
-        """Tells how the torch module has changed since it was read, or None if it wasn't read."""
+        self._watch: ModuleWatch | None = None  # of the torch module, once it's read
         self._shared: LoadedModel | None = None  # with the same weights and engines
 
     def override(self, values: dict[str, Any]) -> "LoadedModel":
@@ -75,8 +74,8 @@ class LoadedModel:
         other = self._with(config)
         if (config.model, config.train) == (self.config.model, self.config.train):
             other._shared = self._shared or self
-        elif "_weights" in (source := self._shared or self).__dict__:
-            other.__dict__["_weights"], other.watch = source._weights, source.watch
+        else:
+            other._watch = self.watch
         return other
 
     def _with(self, config: Config) -> "LoadedModel":
@@ -89,11 +88,10 @@ class LoadedModel:
         If this one has read its weights, both use the same memory for them.
         """
         other = self._with(self.config)
-        if "_weights" in (source := self._shared or self).__dict__:
-            module, digest = source._weights
+        if self.watch is not None:
+            module = self.watch.module
             shared = {id(it): it for it in (*module.parameters(), *module.buffers())}
-            other.__dict__["_weights"] = twin, _ = copy.deepcopy(module, shared), digest
-            other.watch = ModuleWatch(twin)
+            other._watch = ModuleWatch(copy.deepcopy(module, shared), self.watch.digest)
         return other
 
     @cached_property
@@ -116,9 +114,14 @@ class LoadedModel:
         return task_of(self.config)(self.tokenizers, self.config)
 
     @property
+    def watch(self) -> ModuleWatch | None:
+        """Tells how the torch module has changed since it was read, or None if it wasn't read."""
+        return self._shared.watch if self._shared else self._watch
+
+    @property
     def model(self) -> "nn.Module":
         """The torch module, in evaluation mode on its device."""
-        return self._weights[0]
+        return self._opened().module
 
     @cached_property
     def handle(self) -> "FolderHandle":
@@ -128,17 +131,18 @@ class LoadedModel:
     @property
     def weights_digest(self) -> str:
         """The SHA-256 of the weights file."""
-        return self._weights[1]
+        return self._opened().digest
 
-    @cached_property
-    def _weights(self) -> "tuple[nn.Module, str]":
-        """Build the model and read its weights.
+    def _opened(self) -> ModuleWatch:
+        """Return the torch module under watch. The first call builds it and reads its weights.
 
         Raises:
             ModelError: the weights are damaged, or the folder was retrained after it was loaded.
         """
         if self._shared:
-            return self._shared._weights
+            return self._shared._opened()
+        if self._watch is not None:
+            return self._watch
         import torch
 
         from ..model.restore import restore
@@ -150,8 +154,8 @@ class LoadedModel:
             torch.set_num_threads(self.config.train.threads)
         model: nn.Module = restore(self.config.model, folder.weights)
         model = model.to(self.config.train.device).eval()
-        self.watch = ModuleWatch(model)
-        return model, folder.weights_digest
+        self._watch = ModuleWatch(model, folder.weights_digest)
+        return self._watch
 
     def _read(self, *, numpy: bool = False) -> "ModelFolder":
         """Read the folder, with its weights. Raise ModelError if it was retrained after it was loaded."""
@@ -164,7 +168,7 @@ class LoadedModel:
 
     def arrays(self) -> "Mapping[str, NDArray[Any]]":
         """Return the weights as numpy arrays: those of the torch module if it was read, else read without torch."""
-        if "_weights" in self.__dict__:
+        if self.watch is not None:
             return InMemoryModel(self.model, self.config.model).weights()
         return self._read(numpy=True).weights
 
@@ -186,8 +190,8 @@ class LoadedModel:
             return []
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_weights", "task", "tokenizers", "handle")
-        return {name: value for name, value in self.__dict__.items() if name not in left_out} | {"watch": None}
+        left_out = ("task", "tokenizers", "handle")
+        return {name: value for name, value in self.__dict__.items() if name not in left_out} | {"_watch": None}
 
 
 def check_stored_engine(folder: Path, stored: Config) -> None:

@@ -12,9 +12,14 @@ class ModuleWatch:
     """Compares a module with its state when the watch began.
 
     Editing a weight through `.data` or a NumPy array isn't noticed, because PyTorch doesn't count that as a change.
+
+    Args:
+        module: the module.
+        digest: the SHA-256 of the file that its weights were read from.
     """
 
-    def __init__(self, module: "nn.Module") -> None:
+    def __init__(self, module: "nn.Module", digest: str) -> None:
+        self.module, self.digest = module, digest
         self._modules = list(module.modules())
         self._tensors = [*module.parameters(), *module.buffers()]
         self._structure, self._versions = self._current_structure(), self._current_versions()

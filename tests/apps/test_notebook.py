@@ -80,13 +80,14 @@ def test_every_text_is_escaped(model_folder: Path) -> None:
 
 @pytest.mark.parametrize(("topology", "said"), [("encoder-only", "encoder"), ("decoder-only", "decoder")])
 def test_a_stack_alone_is_shown_alone(model_folder: Path, topology: str, said: str) -> None:
+    from clearhead.loading.module_watch import ModuleWatch
     from clearhead.model.transformer import build
 
     app = load(model_folder, device="cpu")
     shape = {"src_vocab_size": 50, "tgt_vocab_size": 50, "d_model": 16, "n_heads": 2, "d_ff": 32}
     config = ModelConfig(topology=topology, n_encoder_layers=2, n_decoder_layers=2, **shape)
     loaded = app.override({"model.topology": topology}).loaded
-    loaded.__dict__["_weights"] = (build(config), "")
+    loaded._watch = ModuleWatch(build(config), "")
     shown = summary(loaded, "Translator")
     assert sum(numbers(shown)) == count_parameters(loaded.model)["total"]
     assert f"{said} layers" in shown and shown.count("layers, d_model") == 1 and " and " not in shown
