@@ -7,7 +7,7 @@ from typing import Any
 
 from ..config import Config, DecodeConfig
 from ..errors import ConfigError
-from ..folder.manifest import parse_json_object, read_bytes
+from ..folder.manifest import read_json_object
 from ..tokenization.source_and_target import Tokenizers
 from .families.hf_config import GENERATION, HfConfig
 
@@ -37,7 +37,7 @@ _OTHERS: Mapping[str, Any] = {
 def read_generation(folder: Path) -> dict[str, Any] | None:
     """Return the settings of a folder for generating text, or None if it has no file of them."""
     path = folder / GENERATION
-    return parse_json_object(path, read_bytes(path)) if path.is_file() else None
+    return read_json_object(path) if path.is_file() else None
 
 
 def search_settings(hf_config: HfConfig, model: Mapping[str, Any]) -> dict[str, Any]:

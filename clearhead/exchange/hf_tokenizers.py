@@ -10,8 +10,9 @@ from tokenizers import AddedToken, pre_tokenizers
 
 from ..config import DataConfig
 from ..errors import ModelError
-from ..folder.manifest import parse_json_object, read_bytes
+from ..folder.manifest import read_bytes, read_json_object
 from ..tokenization.backend import as_exceptions, open_backend
+from ..tokenization.source_and_target import two_sides
 from ..tokenization.tokenizer import Tokenizer
 from . import sentencepiece_models
 
@@ -67,7 +68,7 @@ def read_tokenizer(folder: Path, model_type: str = "") -> str:
 
 def _text(path: Path, folder: Path) -> str:
     """Return the content of a tokenizer file, with the tokens that other files of the folder list."""
-    parsed, text = parse_json_object(path, read_bytes(path)), _utf8(path)
+    parsed, text = read_json_object(path), _utf8(path)
     try:
         found = open_backend(text, parsed)
         before = found.to_str()
@@ -125,7 +126,7 @@ def _flags(token: Any) -> dict[str, Any]:
 
 def _two(source: str, target: str) -> str:
     """Return one text for the tokenizers of both sides."""
-    return source if source == target else f'{{"source": {source},\n"target": {target}}}'
+    return source if source == target else two_sides(source, target)
 
 
 def no_tokenizer() -> str:
@@ -176,7 +177,7 @@ def _role_names(folder: Path) -> dict[str, str]:
 
 def _object(path: Path) -> dict[str, Any]:
     """Return the content of a JSON file that may be missing."""
-    return parse_json_object(path, read_bytes(path)) if path.is_file() else {}
+    return read_json_object(path) if path.is_file() else {}
 
 
 def _byte_level(folder: Path, model_type: str) -> tokenizers.Tokenizer:
@@ -214,7 +215,7 @@ def _byte_level(folder: Path, model_type: str) -> tokenizers.Tokenizer:
 
 def _ids(path: Path) -> dict[str, int]:
     """Return the ids of a vocabulary. Raise ModelError if they aren't the numbers from 0, each once."""
-    found = parse_json_object(path, read_bytes(path))
+    found = read_json_object(path)
     numbers = [it for it in found.values() if isinstance(it, int) and not isinstance(it, bool)]
     if sorted(numbers) != list(range(len(found))):
         what = f"{path} doesn't number its {len(found):,} tokens from 0 to {len(found) - 1:,}"

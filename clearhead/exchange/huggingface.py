@@ -10,7 +10,7 @@ from ..config import Config
 from ..config.messages import say
 from ..errors import ModelError
 from ..folder.atomic import Content, write_folder
-from ..folder.manifest import parse_json_object, read_bytes
+from ..folder.manifest import read_json_object
 from ..loading.loaded import LoadedModel
 from ..tokenization.source_and_target import Tokenizers
 from .families.hf_config import HfConfig
@@ -71,7 +71,7 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
     Raises:
         ModelError: a file is missing or damaged, or the model has something that isn't supported.
     """
-    content = parse_json_object(folder / CONFIG, read_bytes(folder / CONFIG))
+    content = read_json_object(folder / CONFIG)
     kind = _family(folder / CONFIG, content.get("model_type"))
     tensors = SafetensorsFiles(folder)
     tokenizer = read_tokenizer(folder, kind.model_type) if kind.reads_text else no_tokenizer()

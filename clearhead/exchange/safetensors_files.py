@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from ..errors import ModelError
-from ..folder.manifest import parse_json_object, read_bytes
+from ..folder.manifest import read_json_object
 
 _WHOLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
@@ -52,7 +52,7 @@ def _paths(folder: Path) -> list[Path]:
         return [folder / _WHOLE]
     index = folder / _INDEX
     if index.is_file():
-        parts = parse_json_object(index, read_bytes(index)).get("weight_map")
+        parts = read_json_object(index).get("weight_map")
         named = isinstance(parts, dict) and all(isinstance(it, str) and Path(it).name == it for it in parts.values())
         if not isinstance(parts, dict) or not named:
             raise ModelError(f"{index} is damaged", expected='"weight_map" with file names', fix=AGAIN, name=_INDEX)

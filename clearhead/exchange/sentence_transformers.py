@@ -6,7 +6,7 @@ from typing import Any
 
 from ..config import Config
 from ..errors import ModelError
-from ..folder.manifest import parse_json_object, read_bytes
+from ..folder.manifest import read_bytes, read_json_object
 
 MODULES = "modules.json"
 _LIMITS, _PROMPTS, _POOLING = "sentence_bert_config.json", "config_sentence_transformers.json", "1_Pooling/config.json"
@@ -43,7 +43,7 @@ def _modules(path: Path) -> dict[str, str]:
 
 
 def _pooling(path: Path) -> str:
-    given = parse_json_object(path, read_bytes(path))
+    given = read_json_object(path)
     modes = [it.removeprefix("pooling_mode_") for it, value in given.items() if value is True and "_mode_" in it]
     modes += [given["pooling_mode"]] if isinstance(given.get("pooling_mode"), str) else []
     if len(modes) != 1 or modes[0] not in _MODES:
@@ -54,10 +54,10 @@ def _pooling(path: Path) -> str:
 def _limits(folder: Path) -> dict[str, Any]:
     """Return the setting for the longest text, which counts BOS and EOS there and not here."""
     path, prompts = folder / _LIMITS, folder / _PROMPTS
-    given = parse_json_object(path, read_bytes(path)) if path.is_file() else {}
+    given = read_json_object(path) if path.is_file() else {}
     if given.get("do_lower_case"):
         raise _unsupported(path, "do_lower_case", True, "false, with a tokenizer that changes the case itself")
-    asked = parse_json_object(prompts, read_bytes(prompts)) if prompts.is_file() else {}
+    asked = read_json_object(prompts) if prompts.is_file() else {}
     if asked.get("default_prompt_name"):
         raise _unsupported(prompts, "default_prompt_name", asked["default_prompt_name"], "null")
     longest = given.get("max_seq_length")

@@ -39,7 +39,7 @@ class Manifest:
     def read(cls, folder: Path) -> Self:
         """Read the manifest of a folder. Raise ModelError if it's missing, damaged or in another format."""
         path = folder / MANIFEST
-        values = parse_json_object(path, read_bytes(path))
+        values = read_json_object(path)
         check_format(path, values)
         files, incoming, finished = values.get("files"), values.get("incoming", {}), values.get("finished")
         if not (_is_digests(files) and _is_digests(incoming) and isinstance(finished, int | None)):
@@ -161,6 +161,11 @@ def read_bytes(path: Path) -> bytes:
     if not regular:
         raise ModelError(f"{path} is a pipe or a device", expected="a regular file", fix=RESTORE, name=path.name)
     return data
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Read a JSON file. Raise ModelError unless it's a JSON object; see `read_bytes`."""
+    return parse_json_object(path, read_bytes(path))
 
 
 def parse_json_object(path: Path, data: bytes) -> dict[str, Any]:

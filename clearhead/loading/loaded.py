@@ -11,7 +11,7 @@ from ..config.messages import say
 from ..decode.model_handle import InMemoryModel
 from ..decode.registry import check_name
 from ..errors import ConfigError, ModelError
-from ..folder.manifest import parse_json_object, read_bytes
+from ..folder.manifest import read_json_object
 from ..folder.model_folder import TOKENIZER
 from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers
@@ -184,7 +184,7 @@ class LoadedModel:
         """Return source texts of the last evaluation, or [] if there's none that can be read."""
         path = self.path / "evaluation.json"
         try:
-            examples = parse_json_object(path, read_bytes(path))["examples"]
+            examples = read_json_object(path)["examples"]
             return [it["source"] for it in examples if it["source"].strip()]
         except (ModelError, LookupError, TypeError, AttributeError):
             return []

@@ -49,7 +49,7 @@ class Tokenizers:
         """Return the content of one file: a `tokenizers` file if joint, else {"source": ..., "target": ...}."""
         if self.joint:
             return self.source.to_json()
-        return f'{{"source": {self.source.to_json()},\n"target": {self.target.to_json()}}}'
+        return two_sides(self.source.to_json(), self.target.to_json())
 
     @classmethod
     def from_json(cls, text: str, special: SpecialTokens, *, origin: str, sizes: tuple[int, int] = (0, 0)) -> Self:
@@ -112,6 +112,11 @@ class Tokenizers:
                     name=f"model.{name}",
                     value=max(beyond),
                 )
+
+
+def two_sides(source: str, target: str) -> str:
+    """Return the content of one file with the tokenizers of both sides, from that of their `tokenizers` files."""
+    return f'{{"source": {source},\n"target": {target}}}'
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ...config import ModelConfig
 from ...config.notations import RotaryWavelengths
 from ...decode.position_tables import position_table
 from ...errors import ModelError
-from ...folder.manifest import parse_json_object, read_bytes
+from ...folder.manifest import read_json_object
 from ..imported import Imported, complete
 from .binary import read_binary
 from .variables import Variables
@@ -56,7 +56,7 @@ def read_ct2_folder(folder: Path, task: str | None = None) -> Imported:
             value=binary.name,
         )
     path, tokens = folder / _CONFIG, read_vocabularies(folder)
-    theirs = parse_json_object(path, read_bytes(path)) if path.is_file() else {}
+    theirs = read_json_object(path) if path.is_file() else {}
     found = Variables(folder / BINARY, binary.variables)
     settings = _settings(found, binary.name, theirs)
     sizes = [settings[name] for name in ("model.src_vocab_size", "model.tgt_vocab_size") if settings[name]]

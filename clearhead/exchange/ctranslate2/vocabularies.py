@@ -9,6 +9,7 @@ import tokenizers
 
 from ...errors import ModelError
 from ...folder.manifest import read_bytes
+from ...tokenization.source_and_target import two_sides
 
 FILES = (("source_vocabulary", "target_vocabulary"), ("shared_vocabulary",), ("vocabulary",))
 _DEFAULTS = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
@@ -70,7 +71,7 @@ def special_tokens(
 def tokenizer_text(vocabularies: Sequence[Sequence[str]], special: Mapping[str, int | None]) -> str:
     """Return the content of a tokenizer file. A text is split at spaces, and each part is a token."""
     names = [_tokenizer(tokens, special) for tokens in vocabularies]
-    return names[0] if len(names) == 1 else f'{{"source": {names[0]},\n"target": {names[1]}}}'
+    return names[0] if len(names) == 1 else two_sides(*names)
 
 
 def _tokenizer(tokens: Sequence[str], special: Mapping[str, int | None]) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...config import Config, ModelConfig
 from ...config.front_geometry import image_positions
-from ...folder.manifest import parse_json_object, read_bytes
+from ...folder.manifest import read_json_object
 from ..weight_names import Name
 from .bert import SAME
 from .encoder_heads import encoder_names, read_head, written_labels
@@ -140,7 +140,7 @@ def _pixels(hf_config: HfConfig, size: int) -> tuple[Tensor, Tensor]:
             f"there is no {_PROCESSOR}: pixels are read as from -1 to 1, as the family does by default"
         )
         return torch.ones(channels, dtype=torch.float64), torch.zeros(channels, dtype=torch.float64)
-    their = HfConfig(path, parse_json_object(path, read_bytes(path)))
+    their = HfConfig(path, read_json_object(path))
     their.expect("resample", _BILINEAR)
     their.expect("do_center_crop", False)
     their.expect("size", size, {"height": size, "width": size})
