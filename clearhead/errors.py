@@ -15,7 +15,7 @@ The parts of an error are fields, so that programs can act on them. Its message 
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Self, TypeVar
 
 E = TypeVar("E", bound="ClearheadError")
@@ -93,6 +93,11 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     """Return "did you mean 'x'?" for the known word closest to `word`, or "" if none is close."""
     found = nearest(word, known)
     return f"did you mean {found!r}?" if found else ""
+
+
+def shortened(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names for a message, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def beyond_vocabulary(token: int, size: int) -> ModelError:

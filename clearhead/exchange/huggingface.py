@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import Config
 from ..config.messages import say
-from ..errors import ModelError
+from ..errors import ModelError, shortened
 from ..folder.atomic import Content, write_folder
 from ..folder.manifest import read_json_object
 from ..loading.loaded import LoadedModel
@@ -20,7 +20,7 @@ from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles,
 from .imported import Imported, complete
 from .safetensors_files import AGAIN, SafetensorsFiles
 from .sentence_transformers import MODULES, embedding_files, read_embedding
-from .weight_names import matches, shortened, to_ours, to_theirs
+from .weight_names import matches, to_ours, to_theirs
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import Config
 from ..config.sections import read_setting
-from ..errors import ConfigError, ModelError
+from ..errors import ConfigError, ModelError, shortened
 from ..folder.atomic import Content
 from ..folder.manifest import write_folder_with_manifest
 from ..folder.model_folder import WEIGHTS, identity, model_files
@@ -15,7 +15,6 @@ from ..folder.weight_table import check_shapes, missing_weights
 from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers
 from .safetensors_files import AGAIN
-from .weight_names import shortened
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..errors import ConfigError, TrainingError, suggestion
+from ..errors import ConfigError, TrainingError, shortened, suggestion
 from ..folder.atomic import writing
 from ..folder.contents import visible
 from ..loading.loaded import LoadedModel
@@ -80,9 +80,8 @@ def check_empty(out: Path) -> None:
     """Raise TrainingError unless a folder is new or empty."""
     names = [out.name] if out.exists() and not out.is_dir() else visible(out)
     if names:
-        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         raise TrainingError(
-            f"{out} already has files: {shown}" if out.is_dir() else f"{out} is a file",
+            f"{out} already has files: {shortened(names)}" if out.is_dir() else f"{out} is a file",
             expected="a new or empty folder",
             fix="choose another one with `out`",
             name="out",

@@ -12,7 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ..errors import ModelError
+from ..errors import ModelError, shortened
 
 _OLDER = {"gamma": "weight", "beta": "bias"}
 
@@ -168,11 +168,6 @@ def plain_name(name: str, prefix: str) -> str:
     """Return a name without the prefix, and in the spelling of today: norms had gamma and beta once."""
     stem, _, last = name.removeprefix(prefix).rpartition(".")
     return f"{stem}.{_OLDER.get(last, last)}" if stem else last
-
-
-def shortened(names: Sequence[str]) -> str:
-    """Return the first names for a message, and how many more there are."""
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:

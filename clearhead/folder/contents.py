@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ModelError, TrainingError
+from ..errors import ModelError, TrainingError, shortened
 from .manifest import MANIFEST, Manifest, parse_json_object, read_bytes, read_verified, write_folder_with_manifest
 from .model_folder import CONFIG, weights_from_bytes, weights_to_bytes
 
@@ -111,9 +111,8 @@ def check_not_foreign(path: Path) -> None:
         raise TrainingError(f"{path} is a file", expected="a folder", fix="choose another one with `out`", value=path)
     names = visible(path)
     if names and not any(_has_format(path / name) for name in (MANIFEST, CONFIG)):
-        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         raise TrainingError(
-            f"{path} contains files that don't belong to a run: {shown}",
+            f"{path} contains files that don't belong to a run: {shortened(names)}",
             expected="a new or empty folder, or the folder of a run",
             fix="choose another one with `out`",
             value=path,

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..config import TrainConfig
 from ..data.batches import Plan
-from ..errors import TrainingError
+from ..errors import TrainingError, shortened
 from ..folder.model_folder import load_weights
 from ..tasks.base import Dataset, Task
 from ..tasks.examples import FreshBatches
@@ -122,7 +122,7 @@ class Update:
         """Raise a TrainingError if a weight isn't finite. An update can overflow even if its loss was finite."""
         if names := _bad_weights(self.model):
             raise TrainingError(
-                f"after step {step:,}, these weights aren't finite: {_listed(names)}; "
+                f"after step {step:,}, these weights aren't finite: {shortened(names, 3)}; "
                 "they aren't saved, and the last checkpoint is kept",
                 fix=_FIX,
                 name=names[0],
@@ -138,7 +138,7 @@ class Update:
     def _find_in_forward(self, micro_batches: Sequence[IntArray], step: int) -> tuple[str, str]:
         """Repeat the forward passes up to the first non-finite loss; return the module at fault and an explanation."""
         if names := _bad_weights(self.model):
-            return names[0], f"these weights aren't finite: {_listed(names)}"
+            return names[0], f"these weights aren't finite: {shortened(names, 3)}"
         for place, rows in enumerate(micro_batches):
             with torch.no_grad(), _bad_outputs(self.model) as names:
                 total = self._forward(rows, step, place)
@@ -219,7 +219,7 @@ def _find_in_backward(model: nn.Module) -> tuple[str, str]:
     names = [name for name, gradient in gradients.items() if not gradient.isfinite().all()]
     if not names:
         return "gradient norm", "every gradient is finite, but the norm of all of them overflows"
-    return names[0], f"it arose in the backward pass; these gradients aren't finite: {_listed(names)}"
+    return names[0], f"it arose in the backward pass; these gradients aren't finite: {shortened(names, 3)}"
 
 
 @contextmanager
@@ -240,8 +240,3 @@ def _bad_outputs(model: nn.Module) -> Iterator[list[str]]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _listed(names: Sequence[str]) -> str:
-    """List the first three names and count the others."""
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

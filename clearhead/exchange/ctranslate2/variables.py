@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import ModelError
+from ...errors import ModelError, shortened
 
 _INT16_SCALE = 1000.0  # of models that don't store a scale
 _WITHOUT_EFFECT = ("alignment_layer", "alignment_heads", "multi_query_attention")
@@ -104,9 +104,8 @@ class Variables:
         """Raise ModelError if there are variables that nothing has read."""
         left = sorted(self._values.keys() - self._read)
         if left:
-            shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
             raise ModelError(
-                f"{self.path} has {len(left)} variables that aren't supported: {shown}",
+                f"{self.path} has {len(left)} variables that aren't supported: {shortened(left)}",
                 expected="those of a Transformer",
                 name=left[0],
             )
