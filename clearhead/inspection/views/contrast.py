@@ -193,17 +193,18 @@ class Labels:
         if label == other:
             raise ConfigError(f"{label!r} is compared with itself", expected="another label", name="not", value=other)
         names = [name for _, name in chosen]
-        return self.readout(forward, trace).attribute(trace, 0, [self.labels.index(it) for it in names], names)
+        ids = [self.labels.index(it) for it in names]
+        return self.readout(forward, trace, label).attribute(trace, 0, ids, names)
 
-    def readout(self, forward: Pass, trace: Trace) -> Readout:
+    def readout(self, forward: Pass, trace: Trace, label: str | None = None) -> Readout:
         """Return the head's projection, which reads the first position, or the mean of all.
 
         Raises:
-            ConfigError: the head isn't a single projection.
+            ConfigError: the head isn't a single projection, so it can't explain the label (default: the best).
         """
         stack, head = (forward.model.get_submodule(it) for it in ("encoder", "head"))
         assert isinstance(stack, Encoder) and isinstance(head, ClassPredictor)
-        _check_single(head.hidden, "class head", "a label's", self.best)
+        _check_single(head.hidden, "class head", "a label's", label or self.best)
         mask = stack.embedding.mask(forward.inputs[0])
         real = torch.ones(len(forward.read), dtype=torch.bool) if mask is None else mask.flatten()
         first = torch.nn.functional.one_hot(real.long().argmax(), len(real))
@@ -228,18 +229,18 @@ class Masks:
         ids = [self._first("why", word)] + ([] if other is None else [self._first("not", other)])
         if len({*ids}) < len(ids):
             raise _alike(word, other)
-        return self.readout(forward, trace).attribute(trace, 0, ids, self.pieces(ids))
+        return self.readout(forward, trace, word).attribute(trace, 0, ids, self.pieces(ids))
 
-    def readout(self, forward: Pass, trace: Trace) -> Readout:
+    def readout(self, forward: Pass, trace: Trace, word: str | None = None) -> Readout:
         """Return the head's projection, which reads the first mask.
 
         Raises:
-            ConfigError: the head isn't a single projection.
+            ConfigError: the head isn't a single projection, so it can't explain the word (default: the best).
         """
         stack, head = (forward.model.get_submodule(it) for it in ("encoder", "head"))
         assert isinstance(stack, Encoder) and isinstance(head, TokenPredictor)
         assert isinstance(head.projection, Linear) and forward.at is not None
-        _check_single(head.transform, "head", "a token's", self.best)
+        _check_single(head.transform, "head", "a token's", word or self.best)
         reading = torch.nn.functional.one_hot(forward.at[0].long().argmax(), forward.at.size(1))
         return Readout(stack, head.projection, reading[None], trace["head.projection"].output[:1])
 
@@ -272,14 +273,14 @@ def _alike(word: str, other: str | None) -> ConfigError:
     )
 
 
-def _check_single(hidden: nn.Module | None, head: str, score: str, best: str) -> None:
+def _check_single(hidden: nn.Module | None, head: str, score: str, explained: str) -> None:
     """Raise a ConfigError if a head has a hidden layer before its projection."""
     if hidden is not None:
         raise ConfigError(
             f"this model's {head} has a hidden layer, so {score} score isn't a sum over the model's parts",
             expected="a model with model.head_layer=none",
             name="why",
-            value=best,
+            value=explained,
         )
 
 

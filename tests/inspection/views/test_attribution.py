@@ -106,6 +106,18 @@ def test_of_a_label_it_is_its_score(pooling: str, pre_norm: bool, n_token_types:
         assert (caught.value.name, caught.value.value) == ("not", wrong)
 
 
+def test_a_label_behind_a_hidden_layer_has_no_attribution() -> None:
+    head = {"head": "class", "n_classes": 3, "head_layer": "tanh", "n_decoder_layers": 0}
+    net = model(topology="encoder-only", **head)
+    with record(net) as trace:
+        net(padded := torch.tensor([[4, 5, 6, 0]]))
+    labels, forward = Labels(("bad", "fair", "good"), "fair"), Pass(model=net, inputs=(padded,), pieces=NAMES)
+    for label in (None, "good"):
+        with pytest.raises(ConfigError) as caught:
+            labels.why(forward, trace, label, None)
+        assert (caught.value.name, caught.value.value) == ("why", label or "fair")
+
+
 def test_a_word_is_asked_for_by_its_first_token() -> None:
     net, said = model(), torch.tensor([[1, 5, 8]])
     with record(net) as trace:

@@ -171,6 +171,11 @@ def test_a_head_with_a_hidden_layer_has_no_attribution(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         app.explain(TEXTS[0]).why()
     assert caught.value.name == "why"
+    [result] = app.results(TEXTS[:1], top=2)
+    best, second = result.masks[0]
+    with pytest.raises(ConfigError) as caught:
+        app.explain(TEXTS[0]).why(second.token)
+    assert caught.value.value == second.token != best.token
 
 
 def test_a_word_outside_the_vocabulary_cannot_be_explained(tmp_path: Path) -> None:
