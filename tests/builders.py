@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import operator
 import random
 import wave
 from collections.abc import Iterable, Sequence
@@ -145,17 +146,27 @@ def tone(frequency: float, seconds: float = 0.25, rate: int = 8000, volume: floa
 
 
 def pairwise(*columns: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """A few of all combinations, in which any two values of different columns meet (greedy)."""
+    """A few of all combinations, in which any two values of different columns meet.
 
-    def pairs(row: tuple[Any, ...]) -> set[Any]:
-        return set(itertools.combinations(enumerate(row), 2))
-
-    rows = list(itertools.product(*columns))
-    missing, chosen = set().union(*map(pairs, rows)), []
+    Each begins with two values that haven't met, and takes from every other column the value that adds most pairs.
+    """
+    cells = [[(at, value) for value in column] for at, column in enumerate(columns)]
+    missing = dict.fromkeys(pair for two in itertools.combinations(cells, 2) for pair in itertools.product(*two))
+    chosen = []
     while missing:
-        chosen.append(max(rows, key=lambda row: len(pairs(row) & missing)))
-        missing -= pairs(chosen[-1])
+        row = dict(next(iter(missing)))
+        for column in cells:
+            if column[0][0] not in row:
+                at, value = max(column, key=lambda cell: len(missing.keys() & _pairs([*row.items(), cell])))
+                row[at] = value
+        chosen.append(tuple(row[at] for at in range(len(columns))))
+        for pair in itertools.combinations(enumerate(chosen[-1]), 2):
+            missing.pop(pair, None)
     return chosen
+
+
+def _pairs(cells: list[tuple[int, Any]]) -> set[Any]:
+    return {*itertools.combinations(sorted(cells, key=operator.itemgetter(0)), 2)}
 
 
 def all_combinations(*columns: Iterable[Any]) -> list[Any]:
