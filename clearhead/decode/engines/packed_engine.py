@@ -80,12 +80,11 @@ PRODUCTS: dict[str, type[Bf16Product | Int8Product]] = {"bf16": Bf16Product, "in
 
 
 class PackedLinear(Linear):
-    """Stands for a linear layer, whose weights it shares, and computes with packed ones."""
+    """Stands for a linear layer, with the same weights, hooks and other attributes. It computes with packed weights."""
 
     def __init__(self, layer: Linear, precision: str) -> None:
         nn.Module.__init__(self)
-        self.in_features, self.out_features, self.blocks = layer.in_features, layer.out_features, layer.blocks
-        self.weight, self.bias = layer.weight, layer.bias
+        vars(self).update(vars(layer))
         scale = layer.scale if isinstance(layer, Projection) else 1.0
         bias = None if layer.bias is None else layer.bias.detach().float()
         self.product = PRODUCTS[precision](layer.weight.detach().float() * scale, bias)
@@ -105,9 +104,11 @@ def packed(model: nn.Module, precision: str) -> nn.Module:
     if precision == "fp32":
         return found
     try:
-        for name, layer in list(found.named_modules()):
-            if isinstance(layer, Linear) and layer.out_features >= _SMALLEST:
-                found.set_submodule(name, PackedLinear(layer, precision))
+        layers = [it for it in found.modules() if isinstance(it, Linear) and it.out_features >= _SMALLEST]
+        packs: dict[nn.Module, nn.Module] = {layer: PackedLinear(layer, precision) for layer in layers}
+        for name, part in list(found.named_modules(remove_duplicate=False)):  # a layer may be in several places
+            if part in packs:
+                found.set_submodule(name, packs[part])
     except (RuntimeError, AttributeError) as error:
         raise ConfigError(
             f"decode.engine='packed' can't compute in decode.precision={precision!r} on this machine: {error}",

@@ -95,6 +95,19 @@ def test_only_the_products_change_and_the_weights_are_shared(precision) -> None:
     assert all(one is other for one, other in zip(net.parameters(), small.parameters(), strict=True))
 
 
+def test_a_layer_in_two_places_keeps_its_hooks_and_attributes_and_is_packed_once() -> None:
+    net, _ = model()
+    layer, called = net.decoder.blocks[0].attention.out, []
+    net.decoder.blocks[0].cross_attention.out = layer
+    layer.gain = 2.0
+    layer.register_forward_hook(lambda *_: called.append(1))
+    block = packed(net, "int8").decoder.blocks[0]
+    assert isinstance(block.attention.out, PackedLinear) and block.attention.out is block.cross_attention.out
+    assert block.attention.out.gain == 2.0
+    block.attention.out(torch.ones(1, 32))
+    assert called == [1]
+
+
 def test_in_float32_nothing_is_packed() -> None:
     net, config = model()
     answers = [
