@@ -20,9 +20,7 @@ from ..readers.source import Source
 from ..scoring import score_labels
 from ..tasks.base import Dataset, HeldOut, Task
 from ..tasks.classify.examples import UNSEEN
-from .choices.hyperparameters import (
-    usual_threads,
-)
+from .choices.hyperparameters import usual_threads
 from .deadline import Scoring
 
 Say = Callable[[str], None]

@@ -289,6 +289,16 @@ def test_a_run_that_restarts_needs_the_data_that_it_began_with(toy, without_chec
     assert caught.value.name == "the training data"
 
 
+def test_a_run_that_restarts_may_be_of_a_version_that_recorded_no_digest(
+    toy, outcome, uninterrupted, without_checkpoint: Path
+) -> None:
+    config = json.loads((without_checkpoint / "config.json").read_bytes())
+    del config["data"]["digest"]
+    replace_files(without_checkpoint, {"config.json": json.dumps(config).encode()})
+    restarted = outcome(until_finished(bare(toy), without_checkpoint))
+    assert all(restarted[name] == uninterrupted[name] for name in ("files", "checkpoint", "tensors", "metrics"))
+
+
 def test_a_run_that_restarts_removes_what_it_wrote_before(toy, without_checkpoint: Path) -> None:
     def interrupt(message: str) -> None:
         if "parameters;" in message:
