@@ -17,8 +17,8 @@ from ..config import SpecialTokens
 from ..errors import DataError, ModelError
 from .backend import PanicError, as_exceptions, open_backend
 from .learning import lone_surrogate
-from .normalise import Kind, Spelling
-from .tokenizer import NEVER, Tokenizer, unknown_spans
+from .normalise import NEVER, Kind, Spelling
+from .tokenizer import Tokenizer, unknown_spans
 
 _Found = TypeVar("_Found")
 

@@ -27,6 +27,8 @@ _WORD = rf"{_ELISION}| ?[{_LETTERS}\p{{N}}]++(?:['’][{_LETTERS}\p{{N}}]++)*+| 
 _PATTERN: dict[Kind, str] = {"bpe": _SUBWORD, "unigram": _SUBWORD, "word": _WORD, "character": r"[\s\S]"}
 PATTERNS = frozenset(_PATTERN.values())
 """The patterns that split texts into pieces."""
+NEVER = "\ufdd0"
+"""A noncharacter, which no text should contain."""
 _CHUNK = 8192  # tokens decoded at once
 
 
@@ -104,7 +106,7 @@ class Spelling:
 
     def shown(self, i: int) -> str:
         """Return a token in printable form: "▁" for a space, escapes for unprintable and incomplete characters."""
-        name = self._names.get(i, f"<{i}>")
+        name = self._names.get(i, f"<{i}>").removeprefix(NEVER)
         if "ByteLevel" not in self._steps or i in self._special or i not in self._names:
             return printable(name)
         return printable(_piece_bytes(name).decode("utf-8", "backslashreplace").replace(" ", "▁") or name)

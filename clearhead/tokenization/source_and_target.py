@@ -11,8 +11,8 @@ from ..errors import ModelError
 from .backend import as_exceptions, open_backend, patterns
 from .foreign import ForeignTokenizer
 from .learning import SPECIALS
-from .normalise import PATTERNS
-from .tokenizer import KINDS, NEVER, Tokenizer
+from .normalise import NEVER, PATTERNS
+from .tokenizer import KINDS, Tokenizer
 
 _SIDES = ("src_vocab_size", "tgt_vocab_size")
 

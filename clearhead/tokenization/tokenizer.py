@@ -18,7 +18,7 @@ from tokenizers import models
 from ..config import DataConfig, DecodeConfig, SpecialTokens
 from ..errors import ConfigError, DataError
 from .learning import SPECIALS, empty_vocabulary, learn_vocabulary, lone_surrogate
-from .normalise import Kind, Spelling
+from .normalise import NEVER, Kind, Spelling
 from .word_ids import WordEncoder
 
 KINDS: dict[type, Literal["bpe", "unigram"] | None] = {
@@ -27,8 +27,6 @@ KINDS: dict[type, Literal["bpe", "unigram"] | None] = {
     models.WordLevel: None,
 }
 
-NEVER = "\ufdd0"
-"""A noncharacter, which no text should contain."""
 _CHUNK = 8192  # texts passed to the library at once, to limit the memory of its encodings
 
 

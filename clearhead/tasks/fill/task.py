@@ -18,9 +18,9 @@ from ...decode.model_handle import ModelHandle, as_module
 from ...errors import DataError
 from ...model.transformer import evaluation
 from ...readers.lines import shown
+from ...tokenization.normalise import NEVER
 from ...tokenization.offsets import unknown_texts
 from ...tokenization.ragged import Ragged
-from ...tokenization.tokenizer import NEVER
 from ..base import Units, rotary_positions, search_settings_but
 from ..denoise.task import MaskedTokens
 from ..examples import HeldOut
