@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from .decode_config import DecodeConfig
 
-Kind = Literal["texts", "text", "words", "flag", "number", "stops", "pooling"]
-"""Kinds of fields in a request: texts is one or a list, words is a text that isn't blank."""
+Kind = Literal["texts", "text", "words", "flag", "number", "limit", "stops", "pooling"]
+"""Kinds of fields in a request: texts is one or a list, words is a text that isn't blank, limit is a number or null."""
 SEARCH = tuple(it.name for it in fields(DecodeConfig) if it.name not in ("engine", "precision", "batch_tokens"))
 """Search settings of a request; the others are chosen when the server starts."""
 
@@ -71,7 +71,7 @@ TASKS: dict[str, TaskSpec] = {
         {"model.topology": "decoder-only"},
         summary="Continue texts.",
         method="continuations",
-        fields={"text": "texts", "chars": "number", "stop": "stops", "stream": "flag"},
+        fields={"text": "texts", "chars": "limit", "stop": "stops", "stream": "flag"},
         needed=(),
         search=_search_but("suppress", "min_ratio", "max_ratio"),
         in_page=True,

@@ -1,6 +1,6 @@
 """`clearhead bench`: measure how fast models train on this machine, or how fast one decodes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -86,15 +86,15 @@ def _training_table(report: "TrainingSpeed") -> str:
     """Return target tokens per second, and shares of the limits."""
     ways = [it.arrangement for it in report.rates[0]]
     names = [f"{it.processes} processes" if it.processes > 1 else _threads(it.threads) for it in ways]
-    rows = {f"{row[0].preset} {row[0].precision}": [(it.tokens, it.share) for it in row] for row in report.rates}
+    rows = [(f"{row[0].preset} {row[0].precision}", [(it.tokens, it.share) for it in row]) for row in report.rates]
     shares = "Percentages are shares of the limit of multiplying, for 6 operations per weight and token."
     return "\n".join([*_table(f"{'target tokens per second':<24}", names, rows), "", shares])
 
 
-def _table(title: str, names: Sequence[str], rows: Mapping[str, Sequence[tuple[float, float]]]) -> list[str]:
+def _table(title: str, names: Sequence[str], rows: Sequence[tuple[str, Sequence[tuple[float, float]]]]) -> list[str]:
     """Return a row of names, and rows of rates and shares."""
     lines = [title + "".join(f"{name:>18}" for name in names)]
-    for name, row in rows.items():
+    for name, row in rows:
         lines.append(f"{name:<{len(title)}}" + "".join(f"{rate:>12,.0f} {share:>5.0%}" for rate, share in row))
     return lines
 
@@ -123,7 +123,7 @@ def _run_decoding(options: Options) -> None:
         return
     print(_about(machine))
     names = [f"beam {beam}, batch {batch}" for beam, batch in CELLS]
-    shares = {f"{row[0].engine} {row[0].precision}": [(it.tokens, min(it.share, 1)) for it in row] for row in rows}
+    shares = [(f"{row[0].engine} {row[0].precision}", [(it.tokens, min(it.share, 1)) for it in row]) for row in rows]
     print("\n".join(_table(f"{'tokens per second':<18}", names, shares)))
     print("\nPercentages are shares of what the machine could do.")
     print(_advice(options.folder, app.task.verb, auto, fastest))

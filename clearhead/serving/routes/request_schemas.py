@@ -23,8 +23,8 @@ _FLAG, _WHOLE, _WORDS = {"type": "boolean"}, {"type": "integer"}, {"type": "stri
 _PAIRS = {"type": "array", "items": {"type": "array", "items": _WORDS, "minItems": 2, "maxItems": 2}}
 _STOPS = {"anyOf": [it | {"minLength": 1} for it in (TEXT, {"type": "array", "items": TEXT | {"minLength": 1}})]}
 _KINDS: Mapping[str, Schema] = {
-    "texts": TEXTS, "text": TEXT, "words": _WORDS, "flag": _FLAG, "number": _WHOLE, "stops": _STOPS,
-    "pooling": {"enum": ["mean", "first"]},
+    "texts": TEXTS, "text": TEXT, "words": _WORDS, "flag": _FLAG, "number": _WHOLE, "limit": _WHOLE,
+    "stops": _STOPS, "pooling": {"enum": ["mean", "first"]},
 }  # fmt: skip
 _OTHERS: Mapping[str, Schema] = {  # the fields of bodies that no task has for itself
     "score": {"source": _WORDS, "target": _WORDS, "pairs": _PAIRS},

@@ -20,7 +20,8 @@ from .uploads import check_pixels, expect_modality, expect_text, is_upload, uplo
 Texts = str | list[str]
 Handler = Callable[[Request], Awaitable[Response]]
 _TYPES: Mapping[Kind, Any] = {
-    "texts": Texts, "stops": Texts, "text": str, "words": str, "pooling": str, "flag": bool, "number": int | None,
+    "texts": Texts, "stops": Texts, "text": str, "words": str, "pooling": str, "flag": bool, "number": int,
+    "limit": int | None,
 }  # fmt: skip
 
 
@@ -54,7 +55,7 @@ def _option(model: ServedModel, given: Fields, name: str, spec: TaskSpec) -> Any
     value = (given.need if name in spec.needed else given.take)(name, _TYPES[kind])
     if value is None:
         return None
-    if kind == "number":
+    if kind in ("number", "limit"):
         model.limits.check(name, value, model.limits.tokens)
     elif kind == "words":  # of any length that a body can have
         model.limits.check(f"the length of {name}", len(value), model.limits.body)

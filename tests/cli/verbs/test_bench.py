@@ -51,7 +51,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
     def measure(names, machine) -> TrainingSpeed:
         calls.append((tuple(names), machine.threads))
         ways = (Arrangement(1, 1), Arrangement(1, 2), Arrangement(2, 1))
-        rates = [[TrainingRate("nano", "bf16", it, 1000.0 * it.threads, 0.2) for it in ways]]
+        rates = [
+            [TrainingRate("nano", "bf16", it, 1000.0 * it.threads, 0.2) for it in ways]
+            for _ in range(names.count("nano"))
+        ]
         speeds = dict.fromkeys(BYTES, 2e12)
         return TrainingSpeed(
             "cpu", 1.04, [Machine(10, it, dict.fromkeys(BYTES, 5e9), speeds, 6e9) for it in (1, 2)], rates
@@ -80,6 +83,11 @@ def test_presets_can_be_chosen_and_the_report_is_also_json(run: Run, asked) -> N
     assert found["rates"][0][2]["arrangement"] == {"processes": 2, "threads": 1}
     assert [it["threads"] for it in found["machines"]] == [1, 2]
     assert found["recommended"]["nano"].endswith("--threads 2 --train.precision=bf16")
+
+
+def test_a_preset_named_twice_has_a_row_for_each_measurement(run: Run, asked) -> None:
+    done = run("bench", "--threads", "2", "--preset", "nano", "nano")
+    assert sum(it.startswith("nano") for it in done.out.splitlines()) == 2
 
 
 def test_a_preset_of_a_trained_model_cannot_be_chosen(run: Run, model_folder: Path) -> None:

@@ -166,6 +166,13 @@ def test_a_continuation_that_cannot_be_made_is_an_error(others, body, name) -> N
     assert found.status == 400 and found.json()["error"]["name"] == name
 
 
+def test_only_a_limit_may_be_null(others, encoders) -> None:
+    for chars in ({}, {"chars": None}):
+        assert others.post("/api/generate", {**GENERATE, "text": "a", "max_len": 1, **chars}).status == 200
+    found = encoders[0].post("/api/fill", {"text": "I am [MASK].", "top": None})
+    assert found.status == 400 and found.json()["error"]["name"] == "top"
+
+
 def test_one_bad_text_of_several_fails_the_request_and_a_good_one_at_the_same_time_is_answered(others) -> None:
     assert others.post("/api/generate", {**GENERATE, "text": ["a", "\u4e2d"], "max_len": 1}).status == 400
     assert others.post("/api/generate", {**GENERATE, "text": "a", "max_len": 1}).status == 200
