@@ -215,7 +215,8 @@ class Sequences(Task):
         """Answer each distinct source and score the answers. There is no loss if all pairs are too long for it."""
         examples, encoded = held_out.examples, held_out.encoded
         counts = self.forcing.count(cast("EncoderDecoder", as_module(model)), examples) if len(examples) else None
-        encoded = self.reader.for_search(held_out.sources)[0] if encoded is None else encoded
+        if encoded is None:  # a run replaces `answers` to share the texts among its processes
+            return self.judge(held_out, self.answers(model, held_out.sources, decode), counts)
         return self.judge(held_out, _answers(self, model, encoded, decode), counts)
 
     @abstractmethod

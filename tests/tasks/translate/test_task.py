@@ -1,18 +1,22 @@
 import itertools
 import math
 from array import array
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from clearhead.config import Config, DecodeConfig
+from clearhead.decode.session import Session
 from clearhead.model.transformer import EncoderDecoder, build
 from clearhead.readers.pairs import Pairs, Report
 from clearhead.readers.skipped import Skipped
 from clearhead.tasks.examples import Examples
 from clearhead.tasks.translate.task import Translation
 from clearhead.tokenization.source_and_target import train_tokenizers
+from clearhead.training import run
+from clearhead.training.distributed.processes import Processes
 from clearhead.training.update import Update
 
 BOS, EOS, PAD = 1, 2, 0  # the special tokens of a new vocabulary
@@ -221,6 +225,29 @@ def test_an_evaluation_has_no_loss_where_all_pairs_are_too_long_for_it(net) -> N
     scores, translations = judged.scores, judged.answers
     assert len(translations) == len(ENGLISH)
     assert scores.perplexity is None and scores.token_accuracy is None
+
+
+class FirstOfTwo(Processes):
+    """The first of two processes, the other of which answers alike."""
+
+    def __init__(self) -> None:
+        super().__init__(None, 0, 2)
+
+    def gather(self, own: Any) -> list[Any]:
+        return [own, own]
+
+
+def test_the_processes_of_a_run_share_the_texts_that_an_evaluation_translates(net, monkeypatch) -> None:
+    translation, seen = task(), list[int]()
+    held_out, search = translation.hold_out(pairs()), Session.answers
+
+    def counted(session: Session, sources: list[Any], *others: Any) -> Any:
+        seen.append(len(sources))
+        return search(session, sources, *others)
+
+    monkeypatch.setattr(Session, "answers", counted)
+    judged = run._together(translation, FirstOfTwo()).evaluate(net, held_out, GREEDY)
+    assert seen == [len(ENGLISH) // 2] and len(judged.answers) == len(ENGLISH)
 
 
 def test_translations_come_in_the_order_of_their_texts(net) -> None:
