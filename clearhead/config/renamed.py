@@ -21,7 +21,7 @@ class _Merged:
         into: the key of the new setting.
         old: the earlier keys, and the defaults that they had.
         value: returns the value of the new setting from those of the earlier ones, in this order.
-        joined: True if the value has a part for every earlier key, so that none of them may be missing.
+        joined: True if every earlier key has a part in the value, or may forbid it, so that none may be missing.
     """
 
     section: str
@@ -58,7 +58,7 @@ def _normalise(form: Any, whitespace: Any, lowercase: Any) -> tuple[Any, ...]:
 
 
 def _feed_forward(activation: Any, other: Any) -> Any:
-    if other is not None and activation is not None:
+    if activation is not None and ":" in str(other):  # a class, which used to be told the activation
         say(f"model.activation={activation} has no effect on model.feed_forward={other}")
     return other or activation or "relu"
 
@@ -67,7 +67,7 @@ _MERGED = (
     _Merged("model", "feed_forward", {"activation": None, "feed_forward": None}, _feed_forward, joined=False),
     _Merged("model", "augment", OFF, _augment),
     _Merged("model", "head_layer", {"pooler": "none", "token_transform": False},
-            lambda layer, norm: "norm" if norm else layer, joined=False),
+            lambda layer, norm: "norm" if norm else layer),
     _Merged("model", "rotary", {"rotary_base": 10_000.0, "rotary_scaling": "none"}, _rotary),
     _Merged("model", "relative_buckets", {"relative_buckets": 32, "relative_distance": 128}, lambda *both: both),
     _Merged("train", "adam", {"beta1": 0.9, "beta2": 0.98, "eps": 1e-9}, lambda *numbers: numbers),
@@ -102,6 +102,7 @@ def carried_over(sections: Mapping[str, Any], *, whole: bool = True) -> dict[str
         raise ConfigError(f"model.token_transform {what}", fix=fix, name="model.token_transform", value=True)
     if isinstance(train, Mapping) and "keep" in train and not whole:
         say(f"train.keep={train['keep']} has no effect: as many checkpoints are kept as train.average needs, or two")
+        found["train"] = {key: value for key, value in train.items() if key != "keep"}
     for it in _MERGED:
         if isinstance(values := found.get(it.section), Mapping):
             found[it.section] = it.carry_over(values, whole=whole)

@@ -85,6 +85,8 @@ def test_a_file_with_settings_of_an_earlier_version_is_read(tmp_path: Path) -> N
         ("data.lowercase", "true", "data.normalise"),
         ("model.rotary_scaling", '"linear:4"', "model.rotary"),
         ("model.speed", "0.2", "model.augment"),
+        ("model.pooler", '"none"', "model.head_layer"),
+        ("model.token_transform", "false", "model.head_layer"),
         ("model.relative_distance", "64", "model.relative_buckets"),
         ("train.beta2", "0.99", "train.adam"),
     ],
@@ -104,11 +106,16 @@ def test_an_earlier_setting_without_an_effect_is_reported(tmp_path: Path, capsys
     (path := tmp_path / "old.toml").write_text("[train]\nkeep = 5\naverage = 3\n")
     assert Config.from_toml(path).train.average == 3
     assert "train.keep=5" in capsys.readouterr().err
+    path.write_text("[train]\nkeep = 5\n")
+    assert not Config.from_toml(path).is_users("train.average")
+    assert "train.keep=5" in capsys.readouterr().err
     model = {"activation": "gelu", "feed_forward": "own:Wide"}
     config = Config.from_record({"model": model}, source="config.json", allow_custom_code=True)
     assert config.model.feed_forward == "own:Wide"
     assert "model.activation=gelu" in capsys.readouterr().err
     Config.from_record(EARLIER, source="config.json")
+    never = {"activation": "relu", "feed_forward": "swiglu"}  # the activation had no effect on it before, either
+    assert Config.from_record({"model": never}, source="config.json").model.feed_forward == "swiglu"
     assert not capsys.readouterr().err
 
 
