@@ -1,4 +1,4 @@
-"""The class of each task in `config.task_spec`, imported when needed. Importing a task doesn't import torch."""
+"""The class of each task in `config.task_spec`, imported when needed, since some import torch."""
 
 from importlib import import_module
 

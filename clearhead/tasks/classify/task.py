@@ -174,8 +174,9 @@ class Classification(Task):
         of_right, known = log_p[np.arange(len(truth)), truth], truth < len(self.labels)
         scores = class_scores(log_p, truth, held_out.labels)
         loss = float(-of_right[known].mean()) if known.any() else None
+        what = "texts" if "text" in self.modalities else self.units.examples
         return EvaluationResult(
-            LabelScores(scores, loss, int((~known).sum()), self.units.examples),
+            LabelScores(scores, loss, int((~known).sum()), what),
             held_out.sources,
             [held_out.labels[number] for number in log_p.argmax(1)],
             held_out.references,

@@ -11,6 +11,8 @@ from clearhead.errors import DataError
 from clearhead.model.transformer import EncoderModel, build
 from clearhead.readers.column_roles import LABELLED
 from clearhead.readers.pairs import Pairs, PairSource, Report
+from clearhead.scoring import score_labels
+from clearhead.tasks.base import Units
 from clearhead.tasks.classify.examples import UNSEEN, LabelledExamples, label_settings
 from clearhead.tasks.classify.task import Classification
 from clearhead.tokenization.ragged import Ragged
@@ -232,6 +234,13 @@ def test_where_all_labels_are_new_there_is_no_loss_and_nothing_is_right() -> Non
     scores = own.evaluate(net(own), own.hold_out(pairs(["dull"], ["bad"])), DecodeConfig()).scores
     assert scores.loss is None and "negative_log_likelihood" not in scores.to_dict()
     assert own.numbers(scores) == {"accuracy": 0.0, "macro_f1": 0.0}
+
+
+def test_a_custom_task_counts_texts_whatever_it_calls_them(monkeypatch) -> None:
+    monkeypatch.setattr(Classification, "units", Units("reviews", "tokens", "label", "reviews"))
+    own = task()
+    scores = own.evaluate(net(own), own.hold_out(pairs()), DecodeConfig()).scores.to_dict()
+    assert score_labels.count_of(scores) == "6 texts"
 
 
 def test_models_are_compared_by_how_often_they_are_right() -> None:
