@@ -730,6 +730,7 @@ def test_a_suppressed_token_is_not_generated_and_must_be_one(app: Translator) ->
         ({"max_ratio": 0.5, "min_ratio": 1}, "max_ratio"),
         ({"repetition_penalty": 0.5}, "repetition_penalty"),
         ({"sample": True, "diverse": True}, "diverse"),
+        ({"__module__": "clearhead.config.decode_config"}, "__module__"),  # the dataclass has it, but it's no setting
     ],
 )
 def test_ways_to_decode_that_make_no_sense_are_rejected(app: Translator, wrong: dict[str, Any], name: str) -> None:

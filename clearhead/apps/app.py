@@ -40,7 +40,7 @@ class App:
 
     task: "Task"
     without_effect: ClassVar[Mapping[str, str]] = MappingProxyType({"unknown": "only `generate` uses it"})
-    """Search settings that never have an effect here, with the reasons."""
+    """Search settings that never have an effect here, with the reasons, or that always have one, with ""."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
@@ -213,7 +213,7 @@ class App:
         if search.engine == self.loaded.stored.decode.engine:
             check_stored_engine(self.path, self.loaded.stored)
         for name, value in changes.items():
-            if reason := self.without_effect.get(name) or _idle(name, search):
+            if reason := self.without_effect[name] if name in self.without_effect else _idle(name, search):
                 what = f"decode.{name}={value} would have no effect: {reason}"
                 if name == "beam" and "sample" in changes:
                     what = "`decode.beam` can't be combined with `decode.sample`"
@@ -241,14 +241,14 @@ class App:
 
 
 def all_settings_but(*used: str, reason: str) -> Mapping[str, str]:
-    """Return every search setting except `used`, with the reason why it has no effect."""
-    return MappingProxyType({field.name: reason for field in fields(DecodeConfig) if field.name not in used})
+    """Return every search setting with the reason why it has no effect, or with "" if it's `used`."""
+    return MappingProxyType({field.name: "" if field.name in used else reason for field in fields(DecodeConfig)})
 
 
 def _is_set(search: DecodeConfig, name: str, value: Any) -> bool:
     """Return whether a setting has this value already, of this type."""
-    known = getattr(search, name, value)
-    return hasattr(search, name) and type(known) is type(value) and known == value
+    known = vars(search)
+    return name in known and type(known[name]) is type(value) and known[name] == value
 
 
 def _idle(name: str, search: DecodeConfig) -> str:

@@ -276,6 +276,15 @@ def test_an_answer_far_behind_the_first_window_is_found_at_its_place(answer_fold
         assert it.start is not None and it.end is not None and context[it.start : it.end] == it.text and it.score > 0
 
 
+def test_a_beam_ranks_passages_whether_or_not_the_model_would_sample_texts(answer_folder: Path) -> None:
+    app, asked = load(answer_folder, device="cpu"), (["When was it?"], "It was in Rome and June.")
+    expected = app.results(*asked, beam=3, n_best=2)
+    assert app.override({"decode.sample": True}).results(*asked, beam=3, n_best=2) == expected
+    with pytest.raises(ConfigError, match="an answer is found in the text, not generated") as caught:
+        app.results(*asked, beam=3, sample=True)
+    assert (caught.value.name, caught.value.value) == ("decode.sample", True)
+
+
 @pytest.mark.parametrize("context", [None, ["It was in Rome."]])
 def test_a_text_that_is_none_is_refused(answer_folder: Path, context: object) -> None:
     with pytest.raises(DataError) as caught:
