@@ -1,5 +1,6 @@
 """Model handles, which give an engine the model's configuration and load its weights in the form it needs."""
 
+import copy
 from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
@@ -121,3 +122,8 @@ def as_handle(model: "ModelHandle | nn.Module", config: ModelConfig) -> ModelHan
     Comparing with the protocol would read all properties of the handle for each text.
     """
     return cast(ModelHandle, model) if hasattr(model, "converted") else InMemoryModel(cast("nn.Module", model), config)
+
+
+def sharing_weights(model: "nn.Module") -> "nn.Module":
+    """Return a copy of a module that shares all its weights."""
+    return copy.deepcopy(model, {id(it): it for it in (*model.parameters(), *model.buffers())})

@@ -68,10 +68,11 @@ def open_engine(model: ModelHandle, decode: DecodeConfig) -> Engine:
     """
     name = choice_for(model, decode).name
     key = f"{name} {decode.precision}"
-    if key not in model.engines:
+    opened: Engine | None = model.engines.get(key)
+    if opened is None:
         engine = _engine_class(name, model.config)
-        model.engines[key] = engine.open(model) if decode.precision == "fp32" else engine.open(model, decode.precision)
-    opened: Engine = model.engines[key]
+        opened = engine.open(model) if decode.precision == "fp32" else engine.open(model, decode.precision)
+        model.engines[key] = opened  # only now, since reading the weights closes the engines
     return opened
 
 
@@ -108,7 +109,7 @@ def _choose(
     is_converted: Callable[[str], bool],
     opened: Container[str] = (),
 ) -> EngineChoice:
-    """Return the choice. Engines that are open, by name and precision, have no obstacle and nothing to wait for."""
+    """Return the choice. Engines that are open, by name and precision, have no obstacle and are converted."""
     check_name(decode.engine)
     if decode.engine != AUTO:
         return EngineChoice(_checked(config, decode, device, formats), {})
@@ -118,7 +119,7 @@ def _choose(
         is_open = f"{name} {decode.precision}" in opened
         reason = "" if is_open else _obstacle(config, name, device, formats)
         if not (reason := reason or _difference(_engine_class(name, config), decode)):
-            reason = "" if is_open else _wait(_engine_class(name, config), decode, is_converted)
+            reason = _wait(_engine_class(name, config), decode, (lambda _: True) if is_open else is_converted)
             if not reason:
                 return EngineChoice(name, passed_over, tuple(waiting))
             waiting.append(name)

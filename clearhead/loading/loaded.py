@@ -1,6 +1,5 @@
 """Loaded model folders. The weights are read on first use."""
 
-import copy
 from collections.abc import Collection, Hashable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..config import Config, ModelConfig
 from ..config.messages import say
-from ..decode.model_handle import InMemoryModel
+from ..decode.model_handle import InMemoryModel, sharing_weights
 from ..decode.registry import check_name
 from ..errors import ConfigError, ModelError
 from ..folder.manifest import read_json_object
@@ -89,9 +88,7 @@ class LoadedModel:
         """
         other = self._with(self.config)
         if self.watch is not None:
-            module = self.watch.module
-            shared = {id(it): it for it in (*module.parameters(), *module.buffers())}
-            other._watch = ModuleWatch(copy.deepcopy(module, shared), self.watch.digest)
+            other._watch = ModuleWatch(sharing_weights(self.watch.module), self.watch.digest)
         return other
 
     @cached_property

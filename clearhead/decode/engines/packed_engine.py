@@ -21,8 +21,9 @@ from ...errors import ConfigError
 from ...model.fronts.tokens import Projection
 from ...model.linear import Linear
 from ..engine import cpu_obstacle
+from ..model_handle import sharing_weights
 from .text_engine import TextEngine
-from .torch_engine import FLOAT32, Autocast, TorchEngine, sharing_weights
+from .torch_engine import FLOAT32, Autocast, TorchEngine
 
 _SMALLEST = 16  # outputs of a layer; fewer aren't worth it
 _ROWS = 32  # the layouts suit so many rows best, and are right for any number

@@ -1,6 +1,5 @@
 """Step engine for the encoder-decoder of `clearhead.model`, on any device."""
 
-import copy
 from collections.abc import Container, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar, Self, TypeAlias
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from ...config import ModelConfig
 from ...model.cache import Cache, side_by_side
 from ...model.transformer import Decoder, EncoderDecoder, evaluation
-from ..model_handle import ModelHandle
+from ..model_handle import ModelHandle, sharing_weights
 from ..rules import FloatArray, IntArray
 
 Autocast: TypeAlias = AbstractContextManager[object]  # the model is called inside it
@@ -32,11 +31,6 @@ def in_precision(model: nn.Module, precision: str) -> tuple[Any, Autocast]:
         for name, weight in list(layer.named_parameters(recurse=False)):
             setattr(layer, name, nn.Parameter(weight.detach().bfloat16(), requires_grad=False))
     return found, torch.autocast(next(model.parameters()).device.type, torch.bfloat16)
-
-
-def sharing_weights(model: nn.Module) -> nn.Module:
-    """Return a copy of a model that shares all its weights."""
-    return copy.deepcopy(model, {id(it): it for it in (*model.parameters(), *model.buffers())})
 
 
 class TorchEngine:

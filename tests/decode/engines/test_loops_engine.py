@@ -19,9 +19,10 @@ from clearhead.decode.beams import Hypothesis, Request
 from clearhead.decode.engine import Batch, SearchEngine
 from clearhead.decode.engines.loops import jit, linear_layers, loops_engine, machine_code, tiles
 from clearhead.decode.engines.loops.equations import Stack
+from clearhead.decode.engines.loops.opener import LoopsOpener
 from clearhead.decode.engines.loops.stack_parts import OUT, OUT_BIAS, SLOPES
-from clearhead.decode.model_handle import as_handle
-from clearhead.decode.registry import choose_engine, open_engine
+from clearhead.decode.model_handle import InMemoryModel, as_handle
+from clearhead.decode.registry import choice_for, choose_engine, open_engine
 from clearhead.decode.rules import Rules
 from clearhead.decode.search import beam_search
 from clearhead.decode.session import Session
@@ -335,6 +336,18 @@ def test_auto_waits_for_the_machine_code(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.delenv("NUMBA_DISABLE_JIT")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert not machine_code.is_compiled() and machine_code.machine_code_folder().parent == tmp_path / "clearhead"
+
+
+def test_auto_never_takes_loops_that_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = as_handle(*model("encoder-decoder"))
+    monkeypatch.setattr(InMemoryModel, "needs_module", False)  # as for a model folder
+    ready = classmethod(lambda *_: "" if machine_code.is_compiled() else "it compiles")
+    monkeypatch.setattr(LoopsOpener, "waits", ready)  # the other tests have one that never is
+    open_engine(handle, DecodeConfig(engine="loops"))
+    assert choice_for(handle, DecodeConfig(engine="auto")).name == "loops"
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    choice = choice_for(handle, DecodeConfig(engine="auto"))
+    assert choice.name == "torch" and choice.passed_over["loops"] == "it compiles"
 
 
 def test_machine_code_that_nothing_has_used_for_a_month_is_removed(

@@ -21,11 +21,18 @@ def machine_code_folder() -> Path:
     return cache_folder() / f"loops-{_fingerprint()}"
 
 
+_found: set[Path] = set()  # folders where the search was; what has been loaded stays when a folder is removed
+
+
 def is_compiled() -> bool:
     """Return whether the search is compiled, and may be used. It's saved after everything that it calls."""
+    if _is_disabled():
+        return False
+    folder = machine_code_folder()
     with suppress(OSError):  # a cache that can't be read
-        return not _is_disabled() and any(machine_code_folder().glob("*/beam_loops.search-*.nbi"))
-    return False
+        if folder not in _found and any(folder.glob("*/beam_loops.search-*.nbi")):
+            _found.add(folder)
+    return folder in _found
 
 
 def cache_obstacle() -> str:
