@@ -87,7 +87,9 @@ class MediaExplanation(Explanation):
     def _reading(self) -> Tensor:
         """The weight of each position of the encoder's output in the answer, (1, S)."""
         if isinstance(self.model, EncoderModel):
-            return self.chosen.readout(self.forward, self.trace).reading.double()
+            reading = self.chosen.readout(self.forward, self.trace).reading
+            assert reading is not None
+            return reading.double()
         n_positions = len(self.tokens["encoder"])
         return torch.full((1, n_positions), 1 / n_positions, dtype=torch.float64)
 

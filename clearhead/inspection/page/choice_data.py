@@ -66,9 +66,9 @@ def reasons(explanation: Explanation, candidates: Sequence[Sequence[int]]) -> di
         ModelError: a custom norm can't be split.
     """
     readout, ids = explanation.chosen.readout(explanation.forward, explanation.trace), torch.tensor(candidates)
-    rows, reading = readout.rows(ids), readout.reading.double().cpu()  # (R, K, D), (R, T)
+    rows = readout.rows(ids)  # (R, K, D)
     terms = output_terms(readout.stack, explanation.trace)
-    parts = {name: (rows @ (reading @ term)[..., None])[..., 0] for name, term in terms}
+    parts = {name: (rows @ readout.read(term)[..., None])[..., 0] for name, term in terms}
     if readout.linear.bias is not None:
         parts["projection.bias"] = readout.biases(ids)
     own, values = readout.logits.cpu().double().gather(-1, ids), torch.stack([*parts.values()])

@@ -10,6 +10,7 @@ from typing import Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
 from ...errors import ConfigError, suggestion
 from ...model.fronts.tokens import Projection
@@ -33,14 +34,18 @@ class Readout:
     Attributes:
         stack: the last stack of the model.
         linear: the projection.
-        reading: the weight of each position at each place, (R, T).
+        reading: the weight of each position at each place, (R, T). None if each position is a place.
         logits: the model's own logits, (R, V).
     """
 
     stack: Encoder | Decoder
     linear: Linear
-    reading: Tensor
+    reading: Tensor | None
     logits: Tensor
+
+    def read(self, term: Tensor) -> Tensor:
+        """Return what the projection reads at each place of a term of the output in float64. (T, D) -> (R, D)"""
+        return term if self.reading is None else self.reading.double().cpu() @ term
 
     def rows(self, ids: Tensor) -> Tensor:
         """Return the rows of the projection for these tokens or labels, (..., D) in float64."""
@@ -57,7 +62,8 @@ class Readout:
         at, (said, other) = torch.tensor(ids), (names[0], names[1] if len(names) > 1 else None)
         terms = self.rows(at), self.biases(at), self.logits[place].cpu()[at].double()
         direction, bias, logit = (it[0] if other is None else it[0] - it[1] for it in terms)
-        found = attribute(self.stack, trace, self.reading[place], direction)
+        own = one_hot(torch.tensor(place), len(self.logits)) if self.reading is None else self.reading[place]
+        found = attribute(self.stack, trace, own, direction)
         if bias:
             found.append(Contribution("projection.bias", float(bias)))
         return Attribution(said, other, float(logit), tuple(found), trace.note)
@@ -126,8 +132,7 @@ class Words:
         """Return the decoder's projection, which chooses a token at each position."""
         decoder = stacks(forward.model)["decoder"]
         assert isinstance(decoder, Decoder)
-        reading = torch.eye(len(self.said))
-        return Readout(decoder, decoder.projection, reading, trace["decoder.projection"].output[0])
+        return Readout(decoder, decoder.projection, None, trace["decoder.projection"].output[0])
 
     def _index(self, word: str | None) -> int:
         """Return the index of a word, which may lack its leading "▁" or trailing punctuation."""
@@ -207,7 +212,7 @@ class Labels:
         _check_single(head.hidden, "class head", "a label's", label or self.best)
         mask = stack.embedding.mask(forward.inputs[0])
         real = torch.ones(len(forward.read), dtype=torch.bool) if mask is None else mask.flatten()
-        first = torch.nn.functional.one_hot(real.long().argmax(), len(real))
+        first = one_hot(real.long().argmax(), len(real))
         reading = first if head.pooling == "first" else real.double() / real.sum()
         return Readout(stack, head.linear, reading[None], trace["head"].output[:1])
 
@@ -241,7 +246,7 @@ class Masks:
         assert isinstance(stack, Encoder) and isinstance(head, TokenPredictor)
         assert isinstance(head.projection, Linear) and forward.at is not None
         _check_single(head.transform, "head", "a token's", word or self.best)
-        reading = torch.nn.functional.one_hot(forward.at[0].long().argmax(), forward.at.size(1))
+        reading = one_hot(forward.at[0].long().argmax(), forward.at.size(1))
         return Readout(stack, head.projection, reading[None], trace["head.projection"].output[:1])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
