@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..record.calls import AttentionCall
-from ..record.parts import named_parts, stacks
+from ..record.parts import named_parts, stacks, sub_layers
 from ..record.trace import Trace
 from ..views.explanation import Explanation
 from ..views.head_grid import heads_of
@@ -38,7 +38,7 @@ def _module(model: nn.Module, name: str, modules: Mapping[str, nn.Module]) -> nn
     stack, *place = name.split(".")
     if len(place) == 2 and place[1] in ("self", "cross"):
         block = stacks(model)[stack].blocks[int(place[0])]
-        return getattr(block, "attention" if place[1] == "self" else "cross_attention")
+        return next(part for kind, part, _, _ in sub_layers(block) if kind == place[1])
     return modules.get(name)
 
 

@@ -10,7 +10,7 @@ remains.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -20,11 +20,10 @@ from torch.utils.hooks import RemovableHandle
 
 from ...errors import ConfigError, suggestion
 from ...model.transformer import Decoder
-from .parts import stacks
+from .parts import stacks, sub_layers
 from .uncompiled import uncompiled
 
 KINDS = ("heads", "attentions", "feed-forwards")
-_ATTENTIONS = {"self": "attention", "cross": "cross_attention"}  # attributes of a block
 
 
 @dataclass(frozen=True)
@@ -95,20 +94,12 @@ def switches(model: nn.Module) -> dict[str, Switch]:
     found = list[Switch]()
     for name, stack in stacks(model).items():
         for layer, block in enumerate(stack.blocks):
-            for kind, attribute in _ATTENTIONS.items():
-                if isinstance(attention := getattr(block, attribute, None), nn.Module):
-                    found += _of_attention(f"{name}.{layer}.{kind}", f"{name}.{kind}", layer, attention)
-            module, place = block.get_submodule("feed_forward"), f"{name}.feed_forward"
-            found.append(Switch(f"{name}.{layer}.feed_forward", place, layer, module=module))
+            for kind, part, _, _ in sub_layers(block):
+                whole = Switch(f"{name}.{layer}.{kind}", f"{name}.{kind}", layer, module=part)
+                has_heads = kind != "feed_forward" and isinstance(getattr(part, "attend", None), nn.Module)
+                heads = range(int(getattr(part, "n_heads", 0)) if has_heads else 0)
+                found += [whole, *(replace(whole, name=f"{whole.name}.head.{it}", head=it) for it in heads)]
     return {it.name: it for it in found}
-
-
-def _of_attention(name: str, place: str, layer: int, attention: nn.Module) -> Iterator[Switch]:
-    """Yield the attention module as a whole, then its heads."""
-    yield Switch(name, place, layer, module=attention)
-    if isinstance(getattr(attention, "attend", None), nn.Module):
-        for head in range(int(getattr(attention, "n_heads", 0))):
-            yield Switch(f"{name}.head.{head}", place, layer, head, module=attention)
 
 
 @contextmanager

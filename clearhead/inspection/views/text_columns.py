@@ -8,6 +8,7 @@ from itertools import chain
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 WIDTH = 80  # columns of a terminal
+_BAR = 16  # columns of the longest bar
 
 
 def cut(text: str, width: int) -> str:
@@ -51,10 +52,10 @@ def _folds(line: str, width: int) -> list[str]:
     return [part.strip() for part in wrapped("", words, width)] if cell_len(line) > width else [line]
 
 
-def bar(value: float, largest: float, width: int = 16) -> str:
-    """Return a bar to the right of a line if a value is positive, otherwise to its left, `width` columns at most."""
-    size = round(width * abs(value) / largest)
-    return f"{'<' * size:>{width}}|" if value < 0 else f"{'':{width}}|{'>' * size}"
+def bar(value: float, largest: float) -> str:
+    """Return a bar to the right of a line if a value is positive, otherwise to its left."""
+    size = round(_BAR * abs(value) / largest)
+    return f"{'<' * size:>{_BAR}}|" if value < 0 else f"{'':{_BAR}}|{'>' * size}"
 
 
 def with_note(view: str, note: str) -> str:

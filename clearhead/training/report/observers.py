@@ -19,6 +19,7 @@ from ...tasks.base import Task
 from .metrics import MetricsLog
 
 FOLDER = "tensorboard"
+_NOT_SCORES = ("step", "epoch", "averaged", "seconds")  # the other entries of an evaluation's record
 
 
 def summary_writer() -> Any:
@@ -63,8 +64,9 @@ class TensorBoard:
         """Write the scores of an evaluation."""
         self._seconds = None  # its duration doesn't count as part of the next step
         kind = "mean" if "averaged" in record else "valid"
-        for name in record.keys() - {"step", "epoch", "seconds", "averaged"}:
-            self._add(f"{kind}/{name}", record[name], record["step"])
+        for name in record:
+            if name not in _NOT_SCORES:
+                self._add(f"{kind}/{name}", record[name], record["step"])
 
     def _add(self, name: str, value: float, step: int) -> None:
         self._writer.add_scalar(name, value, step)
@@ -74,9 +76,6 @@ class TensorBoard:
 
     def __exit__(self, _type: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
         self._writer.close()
-
-
-_POSITION = ("step", "epoch", "averaged", "seconds")  # entries of an evaluation that aren't scores
 
 
 class Watch:
@@ -95,7 +94,7 @@ class Watch:
         """Write a frame for the evaluated weights. Skip averaged weights, which don't belong to a step."""
         if "averaged" in record:
             return
-        scores = {name: it for name, it in record.items() if name not in _POSITION and math.isfinite(it)}
+        scores = {name: it for name, it in record.items() if name not in _NOT_SCORES and math.isfinite(it)}
         self.log.write(self._frame(int(record["step"]), scores).to_dict())
 
     def _frame(self, step: int, scores: Mapping[str, float]) -> Frame:
