@@ -40,7 +40,7 @@ def subject_of(loaded: LoadedModel, decode: DecodeConfig, data: Any = None, seed
         loaded: the model.
         decode: the model's search settings.
         data: data from the task's reader (None: texts of the last evaluation, or random inputs).
-        seed: random seed for choosing the inputs.
+        seed: random seed for choosing the inputs, or for making random ones.
 
     Raises:
         ConfigError: a custom task reads images or audio, so the shape of its inputs is unknown.

@@ -1,4 +1,4 @@
-"""What the subjects of `verify` have in common: a few inputs, a loss, engines, a search, and saving."""
+"""Make what all subjects of `verify` need: a few inputs, a loss, a search, engines, and a way to save and load."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -47,7 +47,7 @@ class SubjectMaker:
         loaded: the model.
         decode: the model's search settings.
         data: data from the task's reader, or None.
-        seed: random seed for choosing the texts.
+        seed: random seed for choosing texts, or for making random ones.
     """
 
     task: Task
@@ -76,26 +76,29 @@ class SubjectMaker:
         return (Pairs.of(pairs, Report((str(path),))), "texts of its evaluation.json") if pairs else (None, "")
 
     def examples(self) -> tuple[Any, str]:
-        """Return the examples of a sample, and a description; (None, "") if there are none."""
+        """Return the encoded examples of `sample`, and its description; (None, "") if there are none."""
         sample, found = self.sample()
         examples = None if sample is None else self.task.hold_out(sample).examples
         return (examples, found) if examples is not None and len(examples) else (None, "")
 
     def pick(self, examples: Any) -> list[list[list[int]]]:
-        """Return both sides of a few examples, truncated."""
+        """Return a few examples, truncated, as a list for each side."""
         rows = self.choose(len(examples.sides[0]))
         return [[self.cut(side[row]) for row in rows] for side in examples.sides]
 
     def choose(self, count: int) -> list[int]:
-        """Return the numbers of a few of `count` examples."""
+        """Choose a few of `count` examples at random, and return their indices in order."""
         return sorted(np.random.default_rng(self.seed).choice(count, min(count, TEXTS), replace=False).tolist())
 
     def cut(self, ids: list[int]) -> list[int]:
-        """Truncate a text, but keep its end token."""
+        """Truncate a text. If it's too long, it still ends with the end token."""
         return ids if len(ids) <= self.most else [*ids[: self.most - 1], self.task.special.eos]
 
     def random_ids(self, vocab_size: int, most: int, side: int = 0) -> list[list[int]]:
-        """Return random ordinary ids: one text of `most` tokens, one of a single token, and some in between."""
+        """Return texts of random ordinary tokens: one of `most` tokens, one of a single token, and some in between.
+
+        Texts of another `side` have other lengths and tokens.
+        """
         rng = np.random.default_rng([self.seed + side, vocab_size])
         lengths = [most, 1, *rng.integers(1, most + 1, TEXTS - 2).tolist()]
         ids = np.array(self.task.special.ordinary(vocab_size))

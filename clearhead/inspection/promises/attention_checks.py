@@ -1,4 +1,4 @@
-"""Promises of every attention module of a model, built-in or custom, for what it receives, and of the pointer."""
+"""Promises of the pointer, and of every attention module, built-in or custom, checked on the inputs that it gets."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -92,11 +92,11 @@ def _fused(case: Case) -> Measured:
 
 
 def _sums(case: Case) -> Measured:
-    """Compute the sums of weights, which are the outputs of attention if all values are 1."""
+    """Compare the sum of each query's weights with 1, or with 0 if it may attend to nothing."""
     for part, given, _ in _calls(case):
         keys, eps = given.k.size(-2), torch.finfo(given.q.dtype).eps
         reason = f"(2 x {keys} keys + 16) eps: each weight is rounded, and so is their sum"
-        yield Bound((2 * keys + 16) * eps, reason), _sum(part, given)
+        yield Bound((2 * keys + 16) * eps, reason), _weight_sums(part, given)
 
 
 def _reported(case: Case) -> Measured:
@@ -115,7 +115,7 @@ def _order(case: Case) -> Measured:
 
 
 def _pointer(case: Case) -> Measured:
-    """Sum the pointer's probabilities."""
+    """Compare the sum of the pointer's probabilities with 1, at every position."""
     decoder, source = stacks(case.model).get("decoder"), case.inputs.source
     if source is None or not isinstance(decoder, Decoder) or decoder.pointer is None:
         raise Skip("the model has no pointer")
@@ -168,6 +168,7 @@ def _equation_bound(given: AttentionInputs) -> Bound:
 
 
 def _paths(part: AttentionPart, given: AttentionInputs, output: Tensor) -> Difference:
+    """Measure how far a recorded output and both paths are from Equation 1, or for a custom one from its open path."""
     found = {"an output": output}
     for name, start in (("an open path", _NEVER), ("a fused path", 0)):
         attend = copy(part.attend)
@@ -180,8 +181,11 @@ def _paths(part: AttentionPart, given: AttentionInputs, output: Tensor) -> Diffe
     return part.difference(gaps[worst], f"has {worst} that isn't {what}")
 
 
-def _sum(part: AttentionPart, given: AttentionInputs) -> Difference:
-    """One query may attend to nothing. If a module reports its weights, these are summed too."""
+def _weight_sums(part: AttentionPart, given: AttentionInputs) -> Difference:
+    """Measure how far the sums of weights are from what they should be. One query of the mask may attend to nothing.
+
+    If all values are 1, the output of attention is the sum of its weights. Reported weights are summed as well.
+    """
     shape = (*given.q.shape[:3], given.k.size(2))
     mask = torch.ones(shape, dtype=torch.bool, device=given.q.device)
     if given.mask is not None:

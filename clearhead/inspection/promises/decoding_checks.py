@@ -12,7 +12,7 @@ from ...decode.engine import StepEngine
 from ...errors import ModelError
 from ...model.transformer import Decoder, EncoderDecoder
 from .check import Measured, Promise, Skip
-from .output_checks import ragged
+from .output_checks import aligned_right
 from .rounding import Difference, furthest
 from .subject import Case, numbered, source_mask
 
@@ -137,12 +137,12 @@ def _stepwise(model: nn.Module, case: Case) -> Tensor:
 
 def _after_prompts(model: Decoder, tokens: Tensor, lengths: Sequence[int]) -> list[Tensor]:
     """Return the logits of left-padded texts. The first half of the columns is read at once, like a prompt."""
-    moved, mask, positions = ragged(model, tokens)
-    width = moved.size(1)
-    cache = model.new_cache(len(moved), width)
+    aligned, mask, positions = aligned_right(model, tokens)
+    width = aligned.size(1)
+    cache = model.new_cache(len(aligned), width)
     ends = [0, *range(max(1, width // 2), width + 1)]
     found = [
-        model(moved[:, start:end], mask=mask[..., :end], positions=positions[:, start:end], cache=cache)
+        model(aligned[:, start:end], mask=mask[..., :end], positions=positions[:, start:end], cache=cache)
         for start, end in pairwise(ends)
     ]
     return [row[width - length :] for row, length in zip(torch.cat(found, 1), lengths)]
@@ -155,7 +155,7 @@ def _log_p(model: nn.Module, case: Case) -> list[Tensor]:
 def _target_steps(case: Case, name: str) -> list[Tensor]:
     """Return an engine's log-probabilities after each of the targets' last T' tokens: (T', V) for each text.
 
-    A language model reads the first half of each text as its prompt.
+    A language model reads about the first half of each text as its prompt.
     """
     tokens, lengths = case.inputs.target, case.inputs.lengths
     assert tokens is not None

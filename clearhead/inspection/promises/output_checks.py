@@ -28,7 +28,7 @@ def _batched(case: Case) -> Measured:
 
 
 def _padded(case: Case) -> Measured:
-    """Compare outputs with more and less padding, on the right, or for a language model on the left, like prompts."""
+    """Add padding on the right, or for a language model on the left, as in prompts, and compare the outputs."""
     inputs = case.inputs
     if inputs.source is not None and _source_mask(case) is None:
         raise Skip("the front end has no padding")
@@ -134,8 +134,11 @@ RECORDED = Promise(
 SAVED = Promise("saved = loaded", "saved and reloaded weights are the same, and so are the outputs", _saved)
 
 
-def ragged(decoder: Decoder, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Align texts to the right. (B, T) -> tokens (B, T), mask (B, 1, 1, T), positions (B, T)"""
+def aligned_right(decoder: Decoder, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Move the padding of texts from the right to the left, as in prompts.
+
+    (B, T) -> tokens (B, T), mask (B, 1, 1, T), positions (B, T)
+    """
     pad = decoder.embedding.pad
     lengths, width = (tokens != pad).sum(1), tokens.size(1)
     shift = width - lengths
@@ -145,12 +148,12 @@ def ragged(decoder: Decoder, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _under_mask(model: nn.Module, inputs: Inputs, tokens: Tensor) -> list[Tensor]:
-    """Return the outputs for tokens under the mask of `inputs`. A language model reads them aligned to the right."""
+    """Return the outputs for tokens with the mask of `inputs`. A language model reads them with padding on the left."""
     if isinstance(model, Decoder):
         assert inputs.target is not None
-        padding, mask, positions = ragged(model, inputs.target)
-        moved = torch.where(mask[:, 0, 0], padding, tokens.flip(1))  # masked tokens are on the right in `tokens`
-        found = model(moved, mask=mask, positions=positions)
+        aligned, mask, positions = aligned_right(model, inputs.target)
+        read = torch.where(mask[:, 0, 0], aligned, tokens.flip(1))  # masked tokens are on the right in `tokens`
+        found = model(read, mask=mask, positions=positions)
         return [row[tokens.size(1) - length :] for row, length in zip(found, inputs.lengths)]
     assert inputs.source is not None
     fixed = source_mask(model, inputs.source)
