@@ -217,6 +217,11 @@ class ModelSettings:
         return self.d_head or self.d_model // self.n_heads
 
     @property
+    def gated(self) -> bool:
+        """True if a gate multiplies the inner layer of the feed-forward network."""
+        return self.feed_forward in ("swiglu", "geglu")
+
+    @property
     def augmentation(self) -> dict[str, float]:
         """All augmentations, by name; see `notations.OFF`."""
         return augmentation(self.augment)

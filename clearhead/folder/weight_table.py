@@ -160,7 +160,7 @@ class _Table:
             for layer, outputs in layers.items():
                 self.linear(f"{name}.{attention}.{layer}", width, outputs, bias=qkv_bias)
             self.linear(f"{name}.{attention}.out", own, width, bias=bias)
-        inner = config.d_ff * (2 if config.feed_forward in ("swiglu", "geglu") else 1)
+        inner = config.d_ff * (1 + config.gated)
         self.linear(f"{name}.feed_forward.inner", width, inner, bias=bias)
         self.linear(f"{name}.feed_forward.outer", config.d_ff, width, bias=bias)
         for number in norms:

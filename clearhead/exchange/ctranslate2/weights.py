@@ -15,8 +15,6 @@ from .binary import Variables
 
 Matrix: TypeAlias = NDArray[np.float32]
 
-_GATED = ("swiglu", "geglu")  # with a matrix of its own for the gate
-
 
 def stacks(config: ModelConfig) -> list[tuple[str, str, int]]:
     """Return the stacks: their name, the prefix of our names, and the number of blocks."""
@@ -30,7 +28,7 @@ def stacks(config: ModelConfig) -> list[tuple[str, str, int]]:
 
 def linear_layers(config: ModelConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield our name of each linear layer in a block, and theirs. Several of theirs are stacked in ours."""
-    inner = ("linear_0", "linear_0_noact") if config.feed_forward in _GATED else ("linear_0",)
+    inner = ("linear_0", "linear_0_noact") if config.gated else ("linear_0",)
     for theirs, ours, _, cross in _blocks(config):
         attention = (("linear_0", "attention.qkv"), ("linear_1", "attention.out"))
         for name, own in attention:

@@ -96,7 +96,7 @@ class T5(EncoderDecoderFamily):
             table = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
             found += [
                 Name(f"{stack}.positions.table", (table,)),
-                *blocks(layers, _block(stack, gated=model.feed_forward in ("geglu", "swiglu"))),
+                *blocks(layers, _block(stack, gated=model.gated)),
                 Name(f"{stack}.norm.weight", (f"{stack}.final_layer_norm.weight",)),
             ]
         own = model.tie == "embeddings"

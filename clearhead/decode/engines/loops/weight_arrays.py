@@ -18,7 +18,6 @@ from .linear_layers import panels, quantized
 
 _LINEAR = {getattr(parts, name.removesuffix("_BIAS")) for name in vars(parts) if name.endswith("_BIAS")}
 _ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU, "swiglu": SILU, "geglu": GELU_TANH}
-_GATED = ("swiglu", "geglu")
 
 SHAPE = np.dtype(
     [
@@ -216,7 +215,7 @@ def _shape(config: ModelConfig, layers: int, cross: bool, int8: bool) -> np.reco
         "eps": config.norm_eps,
         "embedding_scale": math.sqrt(config.d_model) if config.embedding_scale is None else config.embedding_scale,
         "logit_scale": config.logit_scale,
-        "gated": config.feed_forward in _GATED,
+        "gated": config.gated,
         "pre_norm": config.pre_norm,
         "rms": config.norm == "rms",
         "final_norm": config.pre_norm if config.final_norm is None else config.final_norm,
