@@ -14,8 +14,6 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast, overload
 
-import numpy as np
-
 from ..config import DecodeConfig
 from ..decode.beams import Hypothesis
 from ..decode.model_handle import ModelHandle
@@ -24,6 +22,7 @@ from ..decode.writer import Grow, Read, TextStream, Writer
 from ..readers.lines import one_line
 from ..readers.pairs import Report
 from ..tasks.sequences import Sequences
+from ..tasks.source_reader import whole_length
 from ..tokenization.detokenize import GrowingText
 from .answers import BriefResult, Reading, Result, Scored, ScoredAnswer
 from .app import ONE, App
@@ -103,7 +102,7 @@ def reading_of(task: Sequences, read: Read) -> Reading:
     """Return the problems with a source."""
     if not read.writes:
         return Reading()
-    length = int(task.reader.positions(np.array([len(read.source)]))[0]) + read.cut
+    length = whole_length(task.reader, read.source, read.cut)
     return Reading(task.reader.unknown_words(read.text), length if length > task.config.data.max_len else 0, read.cut)
 
 

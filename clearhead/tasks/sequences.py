@@ -23,7 +23,7 @@ from ..tokenization.ragged import IntArray, Ragged
 from ..tokenization.subword_dropout import SubwordDropout
 from .base import EvaluationResult, Task, check_filled
 from .examples import Examples, HeldOut
-from .source_reader import SourceReader, TextReader, longest_text
+from .source_reader import SourceReader, TextReader, longest_text, whole_length
 from .teacher_forcing import TeacherForcing
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class Sequences(Task):
             return ids
         of_text = "text" in self.modalities
         what, unit = ("the text", "tokens") if of_text else (source_name(source), "positions of 40 ms")
-        length = int(self.reader.positions(np.array([len(ids)]))[0]) + cut
+        length = whole_length(self.reader, ids, cut)
         raise DataError(
             f"{what} has {length:,} {unit}, more than the model can read",
             expected=f"at most {self.readable[0]:,} {unit}",

@@ -126,6 +126,11 @@ def longest_text(config: Config) -> tuple[int, str]:
     return min((config.data.max_len, "data.max_len"), (readable, "model.max_len"))
 
 
+def whole_length(reader: SourceReader, source: Sequence[Any], cut: int) -> int:
+    """Return the positions of an encoded source before `cut` of them were cut off."""
+    return int(reader.positions(np.array([len(source)]))[0]) + cut
+
+
 def on_device(numbers: "NDArray[Any]", device: str) -> "Tensor":
     """Copy numbers to a device, which doesn't have to be waited for. On a CPU, they aren't copied."""
     import torch
