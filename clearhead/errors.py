@@ -97,7 +97,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 def shortened(names: Sequence[str], most: int = 5) -> str:
     """Return the first names for a message, and how many more there are."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def beyond_vocabulary(token: int, size: int) -> ModelError:

@@ -4,7 +4,16 @@ import pickle
 
 import pytest
 
-from clearhead.errors import ClearheadError, ConfigError, DataError, ModelError, TrainingError, nearest, suggestion
+from clearhead.errors import (
+    ClearheadError,
+    ConfigError,
+    DataError,
+    ModelError,
+    TrainingError,
+    nearest,
+    shortened,
+    suggestion,
+)
 
 
 def full() -> ConfigError:
@@ -49,6 +58,11 @@ def test_a_place_is_put_in_front_of_what_is_wrong() -> None:
 @pytest.mark.parametrize("kind", [ConfigError, DataError, ModelError, TrainingError])
 def test_every_error_is_a_clearhead_error(kind: type[ClearheadError]) -> None:
     assert issubclass(kind, ClearheadError)
+
+
+def test_a_long_list_ends_with_the_number_of_names_that_are_left_out() -> None:
+    assert shortened(["a", "b"], 2) == "a, b" and shortened(["a", "b", "c"], 2) == "a, b and 1 more"
+    assert shortened(["a"] * 1002, 2) == "a, a and 1,000 more"
 
 
 def test_the_nearest_known_word_is_suggested() -> None:

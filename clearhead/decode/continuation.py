@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..config import DecodeConfig
-from ..errors import DataError
+from ..errors import DataError, shortened
 from ..tokenization.detokenize import StreamingDetokenizer
 from ..tokenization.tokenizer import Tokenizer
 from .beams import Hypothesis, Request
@@ -145,10 +145,9 @@ class TextGenerator(Writer[list[Continuation]]):
         reads_unknown = self.session.config.unknown == "unk"
         if unknown := [] if reads_unknown else self.tokenizer.unknown_words(text):
             what = "characters" if self.tokenizer.kind == "character" else "words"
-            listed = ", ".join(map(repr, unknown[:_SHOWN]))
-            more = f" and {len(unknown) - _SHOWN:,} more" if len(unknown) > _SHOWN else ""
+            listed = shortened([*map(repr, unknown)], _SHOWN)
             raise DataError(
-                f"the prompt contains {what} that aren't in the model's vocabulary: {listed}{more}",
+                f"the prompt contains {what} that aren't in the model's vocabulary: {listed}",
                 expected=f"{what} of its training text",
                 fix="set `decode.unknown=unk` to read them as <unk>",
                 name="prompt",

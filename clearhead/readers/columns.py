@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..config import DataConfig
-from ..errors import DataError, nearest
+from ..errors import DataError, nearest, shortened
 from .lines import shown
 
 _WIDEST = 1000  # maximum number of columns
@@ -233,8 +233,7 @@ def side_missing(sample: Sample, data: DataConfig) -> DataError:
 
 def listed(names: Sequence[str]) -> str:
     """Format up to twenty names for a message."""
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(shown(name, 40)[1:-1] for name in names[:_SHOWN]) + more
+    return shortened([shown(name, 40)[1:-1] for name in names], _SHOWN)
 
 
 def _places(name: str, names: Sequence[str], asked: str, what: str) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import DataError
+from ...errors import DataError, shortened
 from ...folder.archive import display_name
 from ..column_roles import Roles
 from ..files import STDIN, Input, broken_links, is_folder, tree
@@ -18,7 +18,6 @@ from .array_files import is_array_file, item_name, read_array
 from .images import checked_pixels
 from .media_files import PLURAL
 
-_SHOWN = 5  # names in a note
 _SPLITS = ("train", "training", "valid", "val", "validation", "dev", "test", "testing")
 _TABLES = (".tsv", ".csv", ".jsonl", ".json", ".gz", ".xz")  # of data, which isn't a text with a label
 _TEXTS = ("", ".txt", ".text")
@@ -58,8 +57,7 @@ def class_folders(folder: Path, roles: Roles, modality: str, expected: str) -> L
         rows += [(number, name, label.name) for number, name in enumerate(files, len(rows) + 1)]
         empty += [] if files else [label.name]
     if empty:
-        more = f" and {len(empty) - _SHOWN:,} more" if len(empty) > _SHOWN else ""
-        report.notes.append(f"labels without files, which are ignored: {', '.join(empty[:_SHOWN])}{more}")
+        report.notes.append(f"labels without files, which are ignored: {shortened(empty)}")
     beside = [it for it in entries if not it.is_dir()]
     for number, file in enumerate(beside, len(rows) + 1):
         report.skip(number, f"not in the folder of a {roles.target}", str(file))
