@@ -10,7 +10,7 @@ read for someone who follows a step or a call.
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -41,18 +41,17 @@ def touched() -> Iterator[set[str]]:
 def touched_by_step(out: Path) -> set[str]:
     """Train a model, and return the files that one step touches."""
     files: set[str] = set()
-    watch: Any = None
 
     def on_step(record: dict[str, Any]) -> None:
-        nonlocal watch, files
+        nonlocal files
         if record["step"] == WATCHED:
-            watch = touched()
-            files = watch.__enter__()
+            files = watch.enter_context(touched())
         elif record["step"] == WATCHED + 1:
-            watch.__exit__(None, None, None)
+            watch.close()
 
     settings = {"train.task": "translate", "train.steps": STEPS, "train.eval_every": STEPS, "data.vocab_size": 280}
-    clearhead.train(clearhead.Config().override(settings), out, data=PAIRS, on_step=on_step)
+    with ExitStack() as watch:
+        clearhead.train(clearhead.Config().override(settings), out, data=PAIRS, on_step=on_step)
     return files
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..config import DataConfig
-from ..errors import ConfigError, DataError
+from ..config.values import invalid
+from ..errors import DataError
 from .aligned import read_aligned
 from .column_roles import SENTENCES, Roles
 from .files import STDIN, Input, inputs
@@ -92,13 +93,9 @@ class PairSource(Source):
                 value=len(paths),
             )
         if data.reverse and roles is not SENTENCES:
-            raise ConfigError(
-                f"data.reverse=true exchanges the columns, which are {roles.source} and {roles.target}",
-                expected="false",
-                fix="name the columns with `data.source_column` and `data.target_column`",
-                name="data.reverse",
-                value=True,
-            )
+            what = f"exchanges the columns, which are {roles.source} and {roles.target}"
+            fix = "name the columns with `data.source_column` and `data.target_column`"
+            raise invalid("data.reverse", True, what, expected="false", fix=fix)
         if [str(path) for path in paths].count(STDIN) > 1:
             raise DataError(
                 "standard input (-) was given twice", expected="one of two line-aligned files on it", name=STDIN

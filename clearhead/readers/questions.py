@@ -6,7 +6,6 @@ skipped and reported.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -96,13 +95,10 @@ def read_questions(data_or_paths: Any) -> QuestionCorpus:
     if not paths:
         raise DataError("no file of questions was given", expected="at least one")
     files = [file for path in paths for file in inputs(path)]
-    report = Source(paths, [files]).report
-    report.unit, report.item = "questions", "question"
-    used, forms = _Used(report), []
-    with ExitStack() as open_files:
-        for file in files:
-            if file not in paths:
-                open_files.enter_context(closing(file))
+    with Source(paths, [[file for file in files if file not in paths]]) as source:
+        report = source.report
+        report.unit, report.item = "questions", "question"
+        used, forms = _Used(report), []
         tables = [file for file in files if is_table(file)]
         for file in files:
             if file not in tables:

@@ -220,7 +220,7 @@ def _memory(config: Recipe, n_parameters: int, tokens: int) -> float:
     per_token = (
         in_block + n_layers * 4 * model.d_model if config.train.activation_checkpointing else n_layers * in_block
     )
-    per_weight = 20 if config.train.ema else 16  # weight, gradient, two moments and the average, 4 bytes each
+    per_weight = _STATE + 4 * bool(config.train.ema)
     return _PROCESS + per_weight * n_parameters + tokens * per_token + per_logit * _logits(model, tokens)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 from torch import nn
 
 from ...config import Config
-from ...errors import ConfigError
+from ...config.values import invalid
 from ...folder.atomic import writing
 from ...folder.checkpoint import FILM
 from ...inspection.film.frame import Frame
@@ -31,12 +31,8 @@ def summary_writer() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise ConfigError(
-            "train.tensorboard=true needs the package tensorboard, which isn't installed",
-            fix="install it with: pip install tensorboard",
-            name="train.tensorboard",
-            value=True,
-        ) from error
+        what, fix = "needs the package tensorboard, which isn't installed", "install it with: pip install tensorboard"
+        raise invalid("train.tensorboard", True, what, fix=fix) from error
     return SummaryWriter
 
 
