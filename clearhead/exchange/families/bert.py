@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
 from ..weight_names import Name
-from .encoder_heads import SETTINGS, encoder_names, lacking_head, read_head, written_labels
-from .family import ACTIVATIONS, Family, Same
+from .encoder_heads import EncoderFamily, Weights
+from .family import ACTIVATIONS, Same
 from .hf_config import HfConfig
 
-_LAYER = "encoder.layer.{}"
+_LAYER, _DISTIL_LAYER = "encoder.layer.{}", "transformer.layer.{}"
 BLOCK = (
     ("attention.qkv", " ".join(f"{_LAYER}.attention.self.{it}" for it in ("query", "key", "value"))),
     ("attention.out", f"{_LAYER}.attention.output.dense"),
@@ -43,7 +43,7 @@ SAME = (
 """Settings that BERT, RoBERTa and ViT have under the same names."""
 
 
-class BERT(Family):
+class BERT(EncoderFamily):
     """BERT and encoders of its shape, such as MiniLM."""
 
     title, model_type, prefix = "BERT", "bert", "bert."
@@ -68,46 +68,44 @@ class BERT(Family):
         Same("model.max_len", ("max_position_embeddings",), 512),
         Same("model.n_token_types", ("type_vocab_size",), 2),
     )
-    derived = (*SETTINGS, "model.pad_id", "model.bos_id", "model.eos_id", "model.unk_id", "model.mask_id")
+
+    top = (
+        ("embedding.weight", "embeddings.word_embeddings.weight"),
+        ("positions.table", "embeddings.position_embeddings.weight"),
+        ("types.weight", "embeddings.token_type_embeddings.weight"),
+        ("embedding_norm.weight", "embeddings.LayerNorm.weight"),
+    )
+    block = BLOCK
+    heads: ClassVar[Mapping[str, Weights]] = {
+        "class": (("linear.weight", "classifier.weight"),),
+        "span": (("linear.weight", "qa_outputs.weight"),),
+        "token": (
+            ("transform.linear.weight", "cls.predictions.transform.dense.weight"),
+            ("transform.norm.weight", "cls.predictions.transform.LayerNorm.weight"),
+            ("projection.bias", "cls.predictions.bias"),
+        ),
+    }
 
     def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
         expect_encoder(hf_config)
         return word_piece_tokens(hf_config, tokens)
 
-    def head(self, hf_config: HfConfig, task: str) -> dict[str, Any]:
-        return read_head(hf_config, task, "tanh")
-
     def their_config(self, config: Config) -> dict[str, Any]:
-        return {"pad_token_id": config.model.pad_id} | written_labels(config)
+        return {"pad_token_id": config.model.pad_id} | super().their_config(config)
 
     def lacks(self, model: ModelSettings) -> dict[str, str]:
         types = {} if model.n_token_types else {"model.n_token_types": "2"}
-        return types | super().lacks(model) | lacking_head(model, "tanh")
+        return types | super().lacks(model)
 
     def names(self, model: ModelConfig) -> list[Name]:
-        top = (
-            ("embedding.weight", "embeddings.word_embeddings.weight"),
-            ("positions.table", "embeddings.position_embeddings.weight"),
-            ("types.weight", "embeddings.token_type_embeddings.weight"),
-            ("embedding_norm.weight", "embeddings.LayerNorm.weight"),
-        )
-        heads = {
-            "class": (("linear.weight", "classifier.weight"),),
-            "span": (("linear.weight", "qa_outputs.weight"),),
-            "token": (
-                ("transform.linear.weight", "cls.predictions.transform.dense.weight"),
-                ("transform.norm.weight", "cls.predictions.transform.LayerNorm.weight"),
-                ("projection.bias", "cls.predictions.bias"),
-            ),
-        }
         pooler = [Name("head.hidden.weight", ("pooler.dense.weight",))] if model.head == "class" else []
-        return encoder_names(model, top, BLOCK, heads) + pooler
+        return super().names(model) + pooler
 
 
-class DistilBERT(Family):
+class DistilBERT(EncoderFamily):
     """DistilBERT (Sanh et al. 2019): BERT with half the blocks, and without token types and pooler."""
 
-    title, model_type, prefix = "DistilBERT", "distilbert", "distilbert."
+    title, model_type, prefix, pooler = "DistilBERT", "distilbert", "distilbert.", "relu"
     architectures: ClassVar[Mapping[str, str]] = {
         "DistilBertModel": "embed",
         "DistilBertForMaskedLM": "fill",
@@ -129,45 +127,35 @@ class DistilBERT(Family):
         Same("model.dropout", ("dropout",), 0.1),
         Same("model.attention_dropout", ("attention_dropout",), 0.1),
     )
-    derived = (*SETTINGS, "model.pad_id", "model.bos_id", "model.eos_id", "model.unk_id", "model.mask_id")
+
+    top = (
+        ("embedding.weight", "embeddings.word_embeddings.weight"),
+        ("positions.table", "embeddings.position_embeddings.weight"),
+        ("embedding_norm.weight", "embeddings.LayerNorm.weight"),
+    )
+    block = (
+        ("attention.qkv", " ".join(f"{_DISTIL_LAYER}.attention.{it}_lin" for it in "qkv")),
+        ("attention.out", f"{_DISTIL_LAYER}.attention.out_lin"),
+        ("add_norm_1.norm", f"{_DISTIL_LAYER}.sa_layer_norm"),
+        ("feed_forward.inner", f"{_DISTIL_LAYER}.ffn.lin1"),
+        ("feed_forward.outer", f"{_DISTIL_LAYER}.ffn.lin2"),
+        ("add_norm_2.norm", f"{_DISTIL_LAYER}.output_layer_norm"),
+    )
+    heads: ClassVar[Mapping[str, Weights]] = {
+        "class": (("hidden.weight", "pre_classifier.weight"), ("linear.weight", "classifier.weight")),
+        "span": (("linear.weight", "qa_outputs.weight"),),
+        "token": (
+            ("transform.linear.weight", "vocab_transform.weight"),
+            ("transform.norm.weight", "vocab_layer_norm.weight"),
+            ("projection.bias", "vocab_projector.bias"),
+        ),
+    }
 
     def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
         return word_piece_tokens(hf_config, tokens)
 
-    def head(self, hf_config: HfConfig, task: str) -> dict[str, Any]:
-        return read_head(hf_config, task, "relu")
-
     def their_config(self, config: Config) -> dict[str, Any]:
-        return {"pad_token_id": config.model.pad_id} | written_labels(config)
-
-    def lacks(self, model: ModelSettings) -> dict[str, str]:
-        return super().lacks(model) | lacking_head(model, "relu")
-
-    def names(self, model: ModelConfig) -> list[Name]:
-        top = (
-            ("embedding.weight", "embeddings.word_embeddings.weight"),
-            ("positions.table", "embeddings.position_embeddings.weight"),
-            ("embedding_norm.weight", "embeddings.LayerNorm.weight"),
-        )
-        layer = "transformer.layer.{}"
-        block = (
-            ("attention.qkv", " ".join(f"{layer}.attention.{it}_lin" for it in "qkv")),
-            ("attention.out", f"{layer}.attention.out_lin"),
-            ("add_norm_1.norm", f"{layer}.sa_layer_norm"),
-            ("feed_forward.inner", f"{layer}.ffn.lin1"),
-            ("feed_forward.outer", f"{layer}.ffn.lin2"),
-            ("add_norm_2.norm", f"{layer}.output_layer_norm"),
-        )
-        heads = {
-            "class": (("hidden.weight", "pre_classifier.weight"), ("linear.weight", "classifier.weight")),
-            "span": (("linear.weight", "qa_outputs.weight"),),
-            "token": (
-                ("transform.linear.weight", "vocab_transform.weight"),
-                ("transform.norm.weight", "vocab_layer_norm.weight"),
-                ("projection.bias", "vocab_projector.bias"),
-            ),
-        }
-        return encoder_names(model, top, block, heads)
+        return {"pad_token_id": config.model.pad_id} | super().their_config(config)
 
 
 def expect_encoder(hf_config: HfConfig) -> None:

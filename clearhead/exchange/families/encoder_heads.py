@@ -1,87 +1,81 @@
-"""Heads of the encoder families: a class, a span, masked tokens, or none."""
+"""The base class of encoder families, and their heads: a class, a span, masked tokens, or none."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
 from ...config.values import spell
 from ..weight_names import Name, blocks
+from .family import Family
 from .hf_config import HfConfig
 
-SETTINGS = (
-    *("model.head", "model.n_classes", "model.pooling", "model.head_layer"),
-    *("model.projection_bias", "model.tie", "model.normalize"),
-    *("model.tgt_vocab_size", "model.n_decoder_layers"),  # they change nothing without a decoder
-)
-"""Settings of ours that depend on the head, or that no encoder has."""
-
-Weights = Sequence[tuple[str, str]]  # our name of a layer, and theirs
+Weights: TypeAlias = Sequence[tuple[str, str]]  # our name of a layer, and theirs
 
 
-def read_head(hf_config: HfConfig, task: str, pooler: str) -> dict[str, Any]:
-    """Return our settings for the head of a task.
+class EncoderFamily(Family):
+    """Base class of families of encoders. Each has tables of layers, with our name and theirs."""
 
-    Args:
-        hf_config: their settings.
-        task: the task.
-        pooler: the activation of the classifier's hidden layer, or none.
-    """
-    tied = hf_config.get("tie_word_embeddings", True)
-    if task == "classify":
-        labels = _labels(hf_config)
-        return {
-            "model.head": "class",
-            "model.pooling": "first",
-            "model.head_layer": pooler,
-            "model.n_classes": len(labels),
-            "data.labels": labels,
+    pooler: ClassVar[str] = "tanh"
+    """The activation of the classifier's hidden layer, or none."""
+    top: ClassVar[Weights]
+    """The layers around the blocks."""
+    block: ClassVar[Weights]
+    """The layers of a block. A {} in their name stands for the number of the block. The layer "attention.qkv" is three
+    of theirs, separated by spaces."""
+    heads: ClassVar[Mapping[str, Weights]]
+    """The layers of each head."""
+    derived: ClassVar[Sequence[str]] = (
+        *("model.head", "model.n_classes", "model.pooling", "model.head_layer"),
+        *("model.projection_bias", "model.tie", "model.normalize"),
+        *("model.tgt_vocab_size", "model.n_decoder_layers"),  # they change nothing without a decoder
+        *("model.pad_id", "model.bos_id", "model.eos_id", "model.unk_id", "model.mask_id"),
+    )
+
+    def head(self, hf_config: HfConfig, task: str) -> dict[str, Any]:
+        tied = hf_config.get("tie_word_embeddings", True)
+        if task == "classify":
+            labels = _labels(hf_config)
+            return {
+                "model.head": "class",
+                "model.pooling": "first",
+                "model.head_layer": self.pooler,
+                "model.n_classes": len(labels),
+                "data.labels": labels,
+            }
+        if task == "answer":
+            return {"model.head": "span"}
+        if task == "fill":
+            if not tied:
+                raise hf_config.unsupported("tie_word_embeddings", expected="true")
+            return {"model.head": "token", "model.head_layer": "norm", "model.projection_bias": True}
+        return {"model.head": "none"}
+
+    def their_config(self, config: Config) -> dict[str, Any]:
+        """Return their settings for the labels of a classifier."""
+        labels = config.data.labels
+        if config.model.head != "class":
+            return {}
+        return {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
+
+    def lacks(self, model: ModelSettings) -> dict[str, str]:
+        of_heads: dict[str, dict[str, Any]] = {
+            "class": {"pooling": "first", "head_layer": self.pooler},
+            "token": {"head_layer": "norm", "projection_bias": True},
         }
-    if task == "answer":
-        return {"model.head": "span"}
-    if task == "fill":
-        if not tied:
-            raise hf_config.unsupported("tie_word_embeddings", expected="true")
-        return {"model.head": "token", "model.head_layer": "norm", "model.projection_bias": True}
-    return {"model.head": "none"}
+        needed = of_heads.get(model.head, {}) if model.head in self.heads else {}
+        wrong = {f"model.{name}": spell(it) for name, it in needed.items() if getattr(model, name) != it}
+        return super().lacks(model) | wrong
 
-
-def written_labels(config: Config) -> dict[str, Any]:
-    """Return their settings for the labels of a classifier."""
-    labels = config.data.labels
-    if config.model.head != "class":
-        return {}
-    return {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
-
-
-def lacking_head(model: ModelSettings, pooler: str) -> dict[str, str]:
-    """Return our settings for a model's head that have no counterpart, and for each the value that has one."""
-    needed: dict[str, dict[str, Any]] = {
-        "class": {"pooling": "first", "head_layer": pooler},
-        "token": {"head_layer": "norm", "projection_bias": True},
-    }
-    settings = needed.get(model.head, {})
-    return {f"model.{name}": spell(it) for name, it in settings.items() if getattr(model, name) != it}
-
-
-def encoder_names(model: ModelConfig, top: Weights, block: Weights, heads: Mapping[str, Weights]) -> list[Name]:
-    """Return the names of an encoder's weights.
-
-    Args:
-        model: our settings.
-        top: the layers around the blocks.
-        block: the layers of a block. A {} in their name stands for the number of the block. The layer "attention.qkv"
-            is three of theirs, separated by spaces.
-        heads: the layers of each head.
-    """
-    prefix = "" if model.head == "none" else "encoder."
-    each = [
-        Name(f"{prefix}blocks.{{}}.{ours}.weight", tuple(f"{it}.weight" for it in theirs.split()))
-        for ours, theirs in block
-    ]
-    names = [Name(f"{prefix}{ours}", (theirs,)) for ours, theirs in top]
-    head = [Name(f"head.{ours}", (theirs,), head=True) for ours, theirs in heads.get(model.head, ())]
-    return [*names, *blocks(model.n_encoder_layers, each), *head]
+    def names(self, model: ModelConfig) -> list[Name]:
+        prefix = "" if model.head == "none" else "encoder."
+        each = [
+            Name(f"{prefix}blocks.{{}}.{ours}.weight", tuple(f"{it}.weight" for it in theirs.split()))
+            for ours, theirs in self.block
+        ]
+        names = [Name(f"{prefix}{ours}", (theirs,)) for ours, theirs in self.top]
+        head = [Name(f"head.{ours}", (theirs,), head=True) for ours, theirs in self.heads.get(model.head, ())]
+        return [*names, *blocks(model.n_encoder_layers, each), *head]
 
 
 def _labels(hf_config: HfConfig) -> tuple[str, ...]:

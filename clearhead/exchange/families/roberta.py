@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ...config import Config, ModelConfig
-from ...config.model_settings import ModelSettings
 from ..weight_names import Name
 from .bert import BLOCK, FIXED, SAME, expect_encoder
-from .encoder_heads import SETTINGS, encoder_names, lacking_head, read_head, written_labels
-from .family import Family, Same
+from .encoder_heads import EncoderFamily, Weights
+from .family import Same
 from .hf_config import HfConfig
 
 
-class RoBERTa(Family):
+class RoBERTa(EncoderFamily):
     """RoBERTa. All its tokens have type 0, so the vector of that type becomes a part of the positions."""
 
     title, model_type, prefix = "RoBERTa", "roberta", "roberta."
@@ -29,11 +28,22 @@ class RoBERTa(Family):
     without_effect = ("classifier_dropout", "type_vocab_size", "max_position_embeddings")
     fixed = FIXED
     same = (*SAME, Same("model.src_vocab_size", ("vocab_size",), 50265))
-    derived = (
-        *SETTINGS,
-        *("model.pad_id", "model.bos_id", "model.eos_id", "model.unk_id", "model.mask_id", "model.max_len"),
-        "model.n_separators",
+    derived = (*EncoderFamily.derived, "model.max_len", "model.n_separators")
+
+    top = (
+        ("embedding.weight", "embeddings.word_embeddings.weight"),
+        ("embedding_norm.weight", "embeddings.LayerNorm.weight"),
     )
+    block = BLOCK
+    heads: ClassVar[Mapping[str, Weights]] = {
+        "class": (("hidden.weight", "classifier.dense.weight"), ("linear.weight", "classifier.out_proj.weight")),
+        "span": (("linear.weight", "qa_outputs.weight"),),
+        "token": (
+            ("transform.linear.weight", "lm_head.dense.weight"),
+            ("transform.norm.weight", "lm_head.layer_norm.weight"),
+            ("projection.bias", "lm_head.bias"),
+        ),
+    }
 
     def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
         expect_encoder(hf_config)
@@ -50,7 +60,7 @@ class RoBERTa(Family):
     def head(self, hf_config: HfConfig, task: str) -> dict[str, Any]:
         if task == "fill":
             hf_config.expect("hidden_act", "gelu")  # the head's own function, whatever that of the blocks
-        return read_head(hf_config, task, "tanh") | ({"model.n_separators": 2} if task == "answer" else {})
+        return super().head(hf_config, task) | ({"model.n_separators": 2} if task == "answer" else {})
 
     def their_config(self, config: Config) -> dict[str, Any]:
         model = config.model
@@ -60,29 +70,13 @@ class RoBERTa(Family):
             "eos_token_id": model.eos_id,
             "max_position_embeddings": model.max_len + model.pad_id + 1,
             "type_vocab_size": 1,
-        } | written_labels(config)
-
-    def lacks(self, model: ModelSettings) -> dict[str, str]:
-        return super().lacks(model) | lacking_head(model, "tanh")
+        } | super().their_config(config)
 
     def names(self, model: ModelConfig) -> list[Name]:
-        top = (
-            ("embedding.weight", "embeddings.word_embeddings.weight"),
-            ("embedding_norm.weight", "embeddings.LayerNorm.weight"),
-        )
-        heads = {
-            "class": (("hidden.weight", "classifier.dense.weight"), ("linear.weight", "classifier.out_proj.weight")),
-            "span": (("linear.weight", "qa_outputs.weight"),),
-            "token": (
-                ("transform.linear.weight", "lm_head.dense.weight"),
-                ("transform.norm.weight", "lm_head.layer_norm.weight"),
-                ("projection.bias", "lm_head.bias"),
-            ),
-        }
         positions = Name(
             f"{'' if model.head == 'none' else 'encoder.'}positions.table",
             ("embeddings.position_embeddings.weight",),
             skipped=model.pad_id + 1,
             added="embeddings.token_type_embeddings.weight",
         )
-        return [positions, *encoder_names(model, top, BLOCK, heads)]
+        return [positions, *super().names(model)]

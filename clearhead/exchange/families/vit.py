@@ -13,8 +13,8 @@ from ...config.front_geometry import image_positions
 from ...folder.manifest import read_json_object
 from ..weight_names import Name
 from .bert import SAME
-from .encoder_heads import encoder_names, read_head, written_labels
-from .family import Family, Same
+from .encoder_heads import EncoderFamily, Weights
+from .family import Same
 from .hf_config import HfConfig
 
 _PROCESSOR = "preprocessor_config.json"
@@ -23,10 +23,10 @@ _HALF = 127.5  # our pixels are from -1 to 1: p / 127.5 - 1
 _LAYER = "encoder.layer.{}"
 
 
-class ViT(Family):
+class ViT(EncoderFamily):
     """ViT with a classifier. How pixels are normalised there becomes a part of the weights."""
 
-    title, model_type, prefix, reads_text = "ViT", "vit", "vit.", False
+    title, model_type, prefix, reads_text, pooler = "ViT", "vit", "vit.", False, "none"
     architectures: ClassVar[Mapping[str, str]] = {"ViTForImageClassification": "classify"}
     unused = ("embeddings.mask_token", "pooler.dense.weight", "pooler.dense.bias")
     without_effect = ("encoder_stride", "pooler_output_size", "pooler_act")
@@ -52,6 +52,17 @@ class ViT(Family):
         *("model.pad_id", "model.bos_id", "model.eos_id", "model.start_id"),
     )
 
+    top = (("norm.weight", "layernorm.weight"),)
+    block = (
+        ("add_norm_1.norm", f"{_LAYER}.layernorm_before"),
+        ("attention.qkv", " ".join(f"{_LAYER}.attention.attention.{it}" for it in ("query", "key", "value"))),
+        ("attention.out", f"{_LAYER}.attention.output.dense"),
+        ("add_norm_2.norm", f"{_LAYER}.layernorm_after"),
+        ("feed_forward.inner", f"{_LAYER}.intermediate.dense"),
+        ("feed_forward.outer", f"{_LAYER}.output.dense"),
+    )
+    heads: ClassVar[Mapping[str, Weights]] = {"class": (("linear.weight", "classifier.weight"),)}
+
     def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
         size, patch = _side(hf_config, "image_size", 224), _side(hf_config, "patch_size", 16)
         return {
@@ -59,9 +70,6 @@ class ViT(Family):
             "model.patch_size": patch,
             "model.max_len": image_positions(size, patch, class_token=True),
         }
-
-    def head(self, hf_config: HfConfig, task: str) -> dict[str, Any]:
-        return read_head(hf_config, task, "none")
 
     def adjusted(self, weights: dict[str, Tensor], hf_config: HfConfig) -> dict[str, Tensor]:
         scale, shift = _pixels(hf_config, _side(hf_config, "image_size", 224))
@@ -77,7 +85,7 @@ class ViT(Family):
 
     def their_config(self, config: Config) -> dict[str, Any]:
         model = config.model
-        return {"image_size": model.image_size, "patch_size": model.patch_size} | written_labels(config)
+        return {"image_size": model.image_size, "patch_size": model.patch_size} | super().their_config(config)
 
     def files(self, config: Config) -> dict[str, bytes]:
         size = config.model.image_size
@@ -96,14 +104,6 @@ class ViT(Family):
         return {_PROCESSOR: (json.dumps(settings, indent=2) + "\n").encode()}
 
     def names(self, model: ModelConfig) -> list[Name]:
-        block = (
-            ("add_norm_1.norm", f"{_LAYER}.layernorm_before"),
-            ("attention.qkv", " ".join(f"{_LAYER}.attention.attention.{it}" for it in ("query", "key", "value"))),
-            ("attention.out", f"{_LAYER}.attention.output.dense"),
-            ("add_norm_2.norm", f"{_LAYER}.layernorm_after"),
-            ("feed_forward.inner", f"{_LAYER}.intermediate.dense"),
-            ("feed_forward.outer", f"{_LAYER}.output.dense"),
-        )
         width, channels, side = model.d_model, model.image_channels or 0, model.patch_size or 0
         flat, square = (width, channels * side**2), (width, channels, side, side)
         front, table = "encoder.embedding", "embeddings.position_embeddings"
@@ -111,11 +111,8 @@ class ViT(Family):
             Name(f"{front}.class_token", ("embeddings.cls_token",), shapes=((width,), (1, 1, width))),
             Name(f"{front}.project.weight", ("embeddings.patch_embeddings.projection.weight",), shapes=(flat, square)),
             Name("encoder.positions.table", (table,), shapes=((model.max_len, width), (1, model.max_len, width))),
-            *encoder_names(model, (("norm.weight", "layernorm.weight"),), block, _HEADS),
+            *super().names(model),
         ]
-
-
-_HEADS = {"class": (("linear.weight", "classifier.weight"),)}
 
 
 def _side(hf_config: HfConfig, name: str, default: int) -> int:
