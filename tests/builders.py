@@ -54,13 +54,14 @@ def moved(net: Any, *, by: float = 0.2, times: float = 1.0) -> Any:
     return net.eval()
 
 
-def make_model_folder(path: Path, *, tokenizer: str) -> Path:
-    """A model of random weights that reads at most 39 source tokens and answers in few."""
+def make_model_folder(path: Path, *, tokenizer: str, **settings: object) -> Path:
+    """A model of random weights that reads at most 39 source tokens and answers in few; see `make_encoder_folder`."""
     from clearhead.tokenization.source_and_target import train_tokenizers
 
     values = {"data.tokenizer": tokenizer, "data.vocab_size": 300, "data.train": ["pairs.tsv"], "decode.max_extra": 4}
     values |= {"model.d_model": 16, "model.n_heads": 2, "model.d_ff": 32, "model.max_len": 40}
     values |= {"model.n_encoder_layers": 1, "model.n_decoder_layers": 1, "data.batch_tokens": 1024}
+    values |= {f"model.{name}": value for name, value in settings.items()}
     config = Config().override(values)
     return save_untrained(path, config, train_tokenizers(ENGLISH, FRENCH, config.data))
 

@@ -16,6 +16,7 @@ WITHOUT = [
     "decode/*.py",
     "decode/engines/loops",
     "tasks",
+    "serving",
 ]
 TORCH = {  # training and embeddings
     *("tasks/loss.py", "tasks/denoise/task.py", "tasks/denoise/masking.py"),

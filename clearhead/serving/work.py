@@ -12,7 +12,6 @@ from ..apps.translator import Translator
 from ..config import TASKS
 from ..decode.writer import Writer
 from ..errors import DataError
-from ..tasks.embed.task import embed_encoded, reader_of
 from .batching import Batcher
 from .bodies import json_bytes
 from .groups import AtOnce, Group, LiveGroup
@@ -109,10 +108,8 @@ def _embeddings(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequenc
 
 def _counted_embeddings(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[tuple[Embedded, int]]:
     """Return each text's embedding and number of tokens, without those that frame it."""
-    reader = reader_of(app.task)
-    [*encoded, blank], cut = reader.encode([*inputs, ""])
-    counts = [len(ids) - len(blank) + n for ids, n in zip(encoded, cut)]
-    return list(zip(map(Embedded, inputs, embed_encoded(reader, app.loaded.handle, encoded, app.config)), counts))
+    found = _embeddings(app, inputs, options)
+    return list(zip(found, map(len, app.tokenizers.source.encode_batch(inputs))))
 
 
 def _scores(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any]:

@@ -27,7 +27,7 @@ from ..classify.task import Classification
 from ..denoise.masking import PieceEncoder
 from ..examples import Examples, HeldOut
 from ..sequences import Sequences
-from ..source_reader import Encoded, SourceReader, TextReader, longest_text
+from ..source_reader import SourceReader, TextReader, longest_text
 from ..transcribe.task import Transcription
 
 if TYPE_CHECKING:
@@ -137,16 +137,10 @@ def embed_sources(
     Raises:
         ConfigError: the model has no encoder, or a custom task reads images or recordings.
     """
-    reader = reader_of(task)
-    return embed_encoded(reader, model, reader.encode(sources)[0], config)
-
-
-def embed_encoded(
-    reader: SourceReader, model: ModelHandle | nn.Module, sources: Encoded, config: Config
-) -> NDArray[np.float32]:
-    """Embed what a reader has encoded, like `embed_sources`."""
     from ...inspection.record.parts import stacks
 
+    reader = reader_of(task)
+    encoded = reader.joined(reader.encode(sources)[0])
     if config.model.topology == "decoder-only":
         raise ConfigError(
             "a decoder-only model has no encoder, so it can't embed texts",
@@ -155,7 +149,7 @@ def embed_encoded(
             name="model.topology",
             value=config.model.topology,
         )
-    encoded, encoder = reader.joined(sources), stacks(as_module(model))["encoder"]
+    encoder = stacks(as_module(model))["encoder"]
     assert isinstance(encoder, Encoder)
     sizes = reader.positions(encoded.lengths)
     found = np.zeros((len(sizes), encoder.d_model), np.float32)

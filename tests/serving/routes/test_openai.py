@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from clearhead import load
+from tests.builders import make_model_folder
 
 from ..small_models import make
 from .test_task_routes import multipart
@@ -161,6 +162,14 @@ def test_embeddings_are_those_of_the_model(served, client, model_folder, form) -
         error = served.post("/v1/embeddings", {"model": "en-fr", **wrong})
         assert error.status == 400 and error.json()["error"]["param"] == "input"
     assert served.post("/v1/embeddings", {"model": "calls", "input": "a.wav"}).status == 400
+
+
+@pytest.mark.parametrize("framing", [{"end": False}, {"begin": True}, {"begin": True, "end": False}])
+def test_tokens_are_counted_without_those_that_frame_a_text(serve, tmp_path, framing) -> None:
+    folder, texts = make_model_folder(tmp_path, tokenizer="word", **framing), ["She sings.", "", "They " * 99]
+    with serve(f"framed={folder}") as served:
+        usage = served.post("/v1/embeddings", {"model": "framed", "input": texts}).json()["usage"]
+    assert usage == {"prompt_tokens": 3 + 0 + 99, "total_tokens": 3 + 0 + 99}
 
 
 def test_models_are_listed_and_described(client) -> None:
