@@ -68,13 +68,14 @@ def _text(value: object) -> str:
 
 
 def page_values(
-    loaded: LoadedModel, explanation: "Explanation", *, command: str = "", live: bool = False
+    loaded: LoadedModel, explanation: "Explanation", *, name: str = "", command: str = "", live: bool = False
 ) -> dict[str, Any]:
     """Return what the page shows about an answer, with the film if the run was watched.
 
     Args:
         loaded: the model. Its search settings must be those of the answer.
         explanation: what `app.explain` returned.
+        name: the name of the model (default: its path).
         command: the command that makes this page.
         live: leave out what a served page can ask for later.
     """
@@ -82,7 +83,8 @@ def page_values(
 
     film = loaded.path / FILM
     frames = read_metrics(film) if film.exists() else []
-    return page_data(explanation, loaded.config, name=str(loaded.path), command=command, film=frames, live=live)
+    name = name or str(loaded.path)
+    return page_data(explanation, loaded.config, name=name, command=command, film=frames, live=live)
 
 
 def write_page(loaded: LoadedModel, explanation: "Explanation", path: Any, command: str) -> None:

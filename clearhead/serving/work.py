@@ -137,17 +137,13 @@ def _pages(app: Any, inputs: list[Any], options: dict[str, Any]) -> Sequence[Any
 def _page(
     app: Any, source: str, name: str, off: Sequence[str] = (), prefix: Sequence[int] = (), context: str = ""
 ) -> bytes:
-    from ..folder.checkpoint import FILM
-    from ..inspection.page.page_data import page_data
-    from ..training.report.metrics import read_metrics
+    from ..apps.pages import page_values
 
-    film = app.path / FILM
     more = [context] if app.task.verb == "answer" else []
     begun = {"prefix": prefix} if prefix else {}
     with app.without(*off):
         explanation = app.explain(source, *more, **begun)
-        frames = read_metrics(film) if film.exists() else []
-        return json_bytes(page_data(explanation, app.config, name=name, film=frames, live=True))
+        return json_bytes(page_values(app.loaded, explanation, name=name, live=True))
 
 
 METHODS: Mapping[str, Callable[[Any, list[Any], dict[str, Any]], Sequence[Any]]] = {
