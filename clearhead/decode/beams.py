@@ -34,14 +34,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One answer. Log-probabilities are natural logarithms. They include the end token, `ids` doesn't."""
+    """One answer. Its log-probabilities are natural logarithms and include that of the end token; `ids` omits it."""
 
     ids: tuple[int, ...]
     score: float  # ranks answers: log_probability, after any repetition penalty, divided by the length penalty
     log_probability: float
     token_log_probabilities: tuple[float, ...]
     finished: bool  # ended by an end token or a stopping criterion; False if cut off, or if no token could follow
-    end: int | None = None  # the end token, if there is one and the engine names it
+    end: int | None = None  # the end token; None if there is none or the engine doesn't name it
 
     @property
     def sort_key(self) -> tuple[bool, float]:
@@ -49,7 +49,7 @@ class Hypothesis:
         return not self.finished, -self.score
 
     def last(self, eos: int) -> list[int]:
-        """Return the token that the model ended with, if it did: `eos` if the engine doesn't name it."""
+        """Return the end token of a finished answer that no criterion stopped, `eos` if it isn't named; else []."""
         return [eos if self.end is None else self.end] if self.finished else []
 
 
@@ -57,8 +57,8 @@ class Hypothesis:
 class SearchStep:
     """One step of the search: the top candidates of each live sentence, best first, and what happens to them."""
 
-    number: int  # from 1; that of the longest sentence, if others have joined later
-    sentences: IntArray  # (B,) their numbers: indices in the batch, unless others have joined it
+    number: int  # from 1; if sentences joined later, that of the longest one
+    sentences: IntArray  # (B,) numbers of the sentences: their indices in the batch, unless sentences joined later
     parents: IntArray  # (B, C) beam that a candidate continues
     tokens: IntArray  # (B, C)
     log_probabilities: FloatArray  # (B, C) of the token
@@ -86,7 +86,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class RequestArrays:
-    """The requests of the live sentences, and what they ask for as arrays."""
+    """The requests of the live sentences, and their limits and prefixes as arrays."""
 
     requests: list[Request]
     max_steps: IntArray  # (B,)
@@ -98,7 +98,7 @@ class RequestArrays:
 
     @classmethod
     def of(cls, requests: Sequence[Request]) -> Self:
-        """Return the limits of these requests."""
+        """Convert requests to arrays."""
         prefixes = np.full((len(requests), 1 + max((len(it.prefix) for it in requests), default=0)), -1, np.int64)
         for row, request in zip(prefixes, requests):
             row[: len(request.prefix)] = request.prefix
@@ -109,7 +109,10 @@ class RequestArrays:
         return cls(list(requests), steps, least, most, prefixes, can_stop, can_force)
 
     def forced(self, lengths: IntArray, eos: int) -> IntArray | None:
-        """Return the only token allowed after so many, or -1 if any is. None if none is forced. (B,) -> (B,)"""
+        """Return the token forced at the next position of each sentence, or -1 where any is allowed.
+
+        None if no sentence has one. `lengths` are the numbers of tokens so far. (B,) -> (B,)
+        """
         if not self.can_force:
             return None
         column = np.minimum(lengths, self.prefixes.shape[1] - 1)
@@ -117,11 +120,11 @@ class RequestArrays:
         return found if (found >= 0).any() else None
 
     def keep(self, rows: IntArray) -> Self:
-        """Return the limits of the sentences in these rows. (B',)"""
+        """Return the requests of the sentences in these rows. (B',)"""
         return type(self).of([self.requests[row] for row in rows])
 
     def join(self, other: Self) -> Self:
-        """Return the limits of both."""
+        """Return the requests of both, with those of `other` last."""
         return type(self).of(self.requests + other.requests)
 
 
@@ -129,11 +132,11 @@ class RequestArrays:
 class Beams:
     """The live hypotheses. A total of -inf marks an empty slot.
 
-    The newest token comes last. Sentences that joined the search later have fewer tokens, after -1s; T is that of the
-    longest.
+    The newest token comes last. T is the number of tokens of the longest sentence. Sentences that joined later have
+    fewer, so their rows begin with -1s.
     """
 
-    sentences: IntArray  # (B,) their numbers
+    sentences: IntArray  # (B,) numbers of the sentences
     totals: FloatArray  # (B, W)
     tokens: IntArray  # (B, W, T)
     log_probabilities: FloatArray  # (B, W, T)
@@ -175,11 +178,11 @@ class Beams:
         return type(self)(self.sentences[rows], self.totals[rows], tokens, log_probabilities, lengths)
 
     def join(self, other: Self) -> Self:
-        """Return the beams of both. One side's missing beams are empty slots."""
+        """Return the beams of both, with those of `other` last. The side with fewer beams gets empty slots."""
         width, length = np.maximum(self.tokens.shape[1:], other.tokens.shape[1:])
 
         def both(ours: NDArray[Any], theirs: NDArray[Any], fill: float) -> NDArray[Any]:
-            """Pad with columns after the last beam, and before the first token."""
+            """Pad both sides to equal sizes, after the last beam and before the first token, and join them."""
             two = []
             for it in (ours, theirs):
                 pad = [(0, 0), (0, width - it.shape[1]), *[(length - it.shape[-1], 0)] * (it.ndim - 2)]

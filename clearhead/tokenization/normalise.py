@@ -1,10 +1,10 @@
-"""Normalisation, splitting, decoding and spelling: all but the vocabulary, as stages of the `tokenizers` library.
+"""Everything about tokenization but the vocabulary: the stages of the `tokenizers` library, and how tokens are spelled.
 
     text -> Unicode form, case, whitespace -> prepend a space -> split into pieces -> byte alphabet
 
-The prepended space gives a word at the start of a text the same token as elsewhere; decoding removes it. Each piece
-includes the space before it, so joining the pieces gives the text. The byte alphabet writes each byte as one printable
-character (as in GPT-2). Its 256 characters can spell every text, and one decoder works for all kinds of vocabulary.
+The prepended space gives a word at the start of a text the same token as elsewhere; decoding removes it. Vocabularies
+of characters don't need it. A piece includes the space before it, so joining the pieces gives the text. The byte
+alphabet writes each byte as one printable character (as in GPT-2), so its 256 characters can spell every text.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,7 +21,7 @@ Kind = Literal["bpe", "unigram", "word", "character", "wordpiece"]  # the last o
 _LETTERS, _OTHERS = r"\p{L}\p{M}", r"\s\p{L}\p{M}\p{N}"
 # French elisions are split off: l' homme, qu' il. Words such as aujourd'hui, don't and I'm stay whole.
 _ELISION = r" ?(?i:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu)['’](?=\p{L})"
-# Digits are single pieces: translations copy numbers, and most numbers are too rare to learn as a whole.
+# Subwords never join digits: translations copy numbers, and most numbers are too rare to learn as a whole.
 _SUBWORD = rf"{_ELISION}| ?[{_LETTERS}]++(?:['’][{_LETTERS}]++)*+| ?\p{{N}}| ?[^{_OTHERS}]++|\s+(?!\S)|\s+"
 _WORD = rf"{_ELISION}| ?[{_LETTERS}\p{{N}}]++(?:['’][{_LETTERS}\p{{N}}]++)*+| ?[^{_OTHERS}]\p{{M}}*+|\s"
 _PATTERN: dict[Kind, str] = {"bpe": _SUBWORD, "unigram": _SUBWORD, "word": _WORD, "character": r"[\s\S]"}
@@ -33,7 +33,7 @@ _CHUNK = 8192  # tokens decoded at once
 
 
 def text_pipeline(data: DataConfig) -> tokenizers.Tokenizer:
-    """Return the stages for these settings, with an untrained model."""
+    """Return the stages for these settings, with an empty vocabulary."""
     split = pre_tokenizers.Split(Regex(_PATTERN[data.tokenizer]), "isolated")
     as_letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     before = _normalizers(data)
@@ -83,14 +83,14 @@ def printable(text: str) -> str:
 
 
 class Spelling:
-    """How the tokens of a vocabulary are spelled.
+    """Spell the tokens of a vocabulary, as printable text or as bytes.
 
     Args:
         backend: the library's tokenizer.
-        names: the token of each id.
-        size: the number of ids. One without a token has a name and no text.
+        names: the name of each id's token.
+        size: the number of ids. An id without a token is shown as <id>, and has no text.
         special: the ids of special tokens, which have no text.
-        steps: the types of the decoder's steps.
+        steps: the types of the steps of its decoder.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Spelling:
 
     @cached_property
     def token_bytes(self) -> list[bytes]:
-        """The bytes of each token's text inside a text."""
+        """The bytes that each token adds inside a text, in the order of the ids; none for special tokens."""
         ids = [i for i in sorted(self._names) if i not in self._special]
         in_letters = "ByteLevel" in self._steps
         spelled = [_piece_bytes(self._names[i]) for i in ids] if in_letters else self._decoded(ids)
@@ -126,7 +126,7 @@ class Spelling:
         return [found.get(i, b"") for i in self._ids]
 
     def _decoded(self, ids: list[int]) -> list[bytes]:
-        """Return what each token adds to the text of an ordinary token."""
+        """Return the bytes that each token adds if it's decoded after an ordinary token."""
         anchor = next((i for i in ids if self._backend.decode([i]).strip().isalnum()), None)
         before = [] if anchor is None else [anchor]
         start, found = self._backend.decode(before), list[bytes]()
@@ -137,14 +137,14 @@ class Spelling:
         return found
 
     def _byte(self, i: int) -> bytes:
-        """Return the byte of a token such as <0x0A>, or nothing."""
+        """Return the byte that a token such as <0x0A> stands for; b"" for other tokens."""
         name = self._names[i]
         is_byte = "ByteFallback" in self._steps and len(name) == len("<0x00>") and name.startswith("<0x")
         return bytes([int(name[3:5], 16)]) if is_byte else b""
 
 
 def _piece_bytes(piece: str) -> bytes:
-    """Return the bytes that a token in the byte alphabet stands for, or those of its name if it isn't in that."""
+    """Return the bytes that a token stands for in the byte alphabet, or those of its name if it isn't written in it."""
     try:
         return bytes(map(BYTES.__getitem__, piece))
     except KeyError:

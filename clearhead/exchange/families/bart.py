@@ -1,6 +1,7 @@
 """Marian (Junczys-Dowmunt et al. 2018) and BART (Lewis et al. 2020): post-norm encoder-decoders.
 
-Marian's models are those of the paper. BART learns its positions, and normalises embeddings.
+Marian's models are those of the paper, with all sines of a position before its cosines. BART learns its positions, and
+normalises embeddings.
 """
 
 import math
@@ -20,9 +21,9 @@ from .hf_config import HfConfig
 
 _ACTIVATIONS = {"relu": "relu", "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh"}
 _TWICE = {"encoder_attention_heads": "decoder_attention_heads", "encoder_ffn_dim": "decoder_ffn_dim"}
-# Weights with an output for each dimension, and those with an input.
-_OUTPUTS = re.compile(r"\b(out|outer)\.(weight|bias)$|norm\.(weight|bias)$")
-_INPUTS = re.compile(r"\b(embedding|qkv|q|kv|inner|projection)\.weight$")
+# Weights with the dimensions of hidden states along their first axis, and along their last one.
+_FIRST = re.compile(r"\b(out|outer)\.(weight|bias)$|norm\.(weight|bias)$")
+_LAST = re.compile(r"\b(embedding|qkv|q|kv|inner|projection)\.weight$")
 
 
 class Bart(EncoderDecoderFamily):
@@ -87,7 +88,7 @@ class Bart(EncoderDecoderFamily):
         return super().their_config(config) | {"scale_embedding": scaled} | self.their_embeddings(config.model)
 
     def their_embeddings(self, model: ModelConfig) -> dict[str, Any]:
-        """Return their settings for embeddings."""
+        """Return their settings for embeddings and positions."""
         return {"tie_word_embeddings": True}
 
     def names(self, model: ModelConfig) -> list[Name]:
@@ -103,7 +104,7 @@ class Bart(EncoderDecoderFamily):
 
 
 class Marian(Bart):
-    """Marian's models, such as those of OPUS-MT. The default model of this project is one, with another wave layout."""
+    """Marian's models, such as those of OPUS-MT. Sines between cosines, our default, are reordered for export."""
 
     title, model_type = "Marian", "marian"
     architectures: ClassVar[Mapping[str, str]] = {"MarianMTModel": "translate", "MarianModel": "translate"}
@@ -206,19 +207,19 @@ def sines_first(d_model: int) -> Tensor:
 
 
 def reordered_dims(weights: Mapping[str, Tensor], order: Tensor) -> dict[str, Tensor]:
-    """Return weights of a model that reads and writes its hidden states in this order.
+    """Return the weights of the same model with the dimensions of its hidden states in another order.
 
     Args:
         weights: the weights of an encoder-decoder that reads tokens.
-        order: the dimension that comes first, second and so on (D,).
+        order: the old index of each new dimension, (D,).
     """
     found: dict[str, Tensor] = {}
     tied: dict[int, Tensor] = {}
     for name, weight in weights.items():
         if weight.data_ptr() not in tied:
-            if _OUTPUTS.search(name):
+            if _FIRST.search(name):
                 tied[weight.data_ptr()] = weight[order]
-            elif _INPUTS.search(name):
+            elif _LAST.search(name):
                 tied[weight.data_ptr()] = weight[..., order]
             else:
                 tied[weight.data_ptr()] = weight
