@@ -1,6 +1,7 @@
 """Trace: the record of a forward pass, on which all views are based."""
 
 import html
+import io
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -123,17 +124,18 @@ class Trace:
             TrainingError: the file can't be written.
         """
         path = Path(path)
+        if path.suffix not in (".json", ".npz"):
+            raise ConfigError(
+                f"{path} has the ending {path.suffix!r}", expected=".json or .npz", name="path", value=str(path)
+            )
+        if path.suffix == ".json":
+            content = json.dumps(finite(self.to_dict()), ensure_ascii=False, allow_nan=False).encode()
+        else:
+            np.savez_compressed(file := io.BytesIO(), allow_pickle=False, **self._arrays())
+            content = file.getvalue()
         with writing(path.parent, again="save again"):
             path.parent.mkdir(parents=True, exist_ok=True)
-            if path.suffix == ".json":
-                write_file(path, json.dumps(finite(self.to_dict()), ensure_ascii=False, allow_nan=False).encode())
-            elif path.suffix == ".npz":
-                with path.open("wb") as file:
-                    np.savez_compressed(file, allow_pickle=False, **self._arrays())
-            else:
-                raise ConfigError(
-                    f"{path} has the ending {path.suffix!r}", expected=".json or .npz", name="path", value=str(path)
-                )
+            write_file(path, content)
 
     def _arrays(self) -> dict[str, Any]:
         everything: dict[str, Sequence[PartCall | AttentionCall]] = {**self.parts, **self.calls}

@@ -1,3 +1,4 @@
+import errno
 import json
 import math
 import re
@@ -5,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,9 +17,10 @@ from clearhead.config import DecodeConfig, SpecialTokens
 from clearhead.decode.engines.text_engine import TextEngine
 from clearhead.decode.engines.torch_engine import TorchEngine
 from clearhead.decode.session import Session
-from clearhead.errors import ConfigError, ModelError
+from clearhead.errors import ConfigError, ModelError, TrainingError
 from clearhead.inspection.record.labels import LabelledArray
 from clearhead.inspection.record.recorder import record
+from clearhead.inspection.record.trace import Trace
 from clearhead.model.attention import SelfAttention
 from clearhead.model.fronts.front import Front
 from clearhead.model.masks import padding_mask
@@ -298,8 +301,23 @@ def test_a_record_is_a_file(tmp_path: Path) -> None:
         assert np.array_equal(file["encoder.0/0/output"], trace["encoder.0"].output.detach().numpy())
         assert json.loads(str(file["about"]))["format_version"] == 2
     with pytest.raises(ConfigError) as caught:
-        trace.save(tmp_path / "trace.pt")
-    assert caught.value.value == str(tmp_path / "trace.pt") and caught.value.expected == ".json or .npz"
+        trace.save(tmp_path / "other" / "trace.pt")
+    assert caught.value.value == str(tmp_path / "other" / "trace.pt") and caught.value.expected == ".json or .npz"
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.npz"])
+def test_a_record_that_cannot_be_saved_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    trace, full = Trace(), OSError(errno.ENOSPC, "No space left on device")
+    trace.save(tmp_path / name)
+    before, trace.off = (tmp_path / name).read_bytes(), ["decoder.0.self"]
+    monkeypatch.setattr("os.fsync", Mock(side_effect=full))
+    with pytest.raises(TrainingError) as caught:
+        trace.save(tmp_path / name)
+    assert caught.value.value == tmp_path and [*tmp_path.iterdir()] == [tmp_path / name]
+    assert (tmp_path / name).read_bytes() == before
 
 
 def test_a_record_shows_itself_in_a_notebook() -> None:
