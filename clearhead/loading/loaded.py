@@ -49,7 +49,7 @@ class LoadedModel:
         tokenizer: the content of its tokenizer file.
         stored: the settings as stored in the folder.
         converters: a converter for each format that engines can ask for.
-        specials: whether names of special tokens in a text stand for these tokens, in an imported model.
+        specials: read the names of special tokens in a text as these tokens (imported models only).
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class LoadedModel:
 
     @property
     def watch(self) -> ModuleWatch | None:
-        """Tells how the torch module has changed since it was read, or None if it wasn't read."""
+        """The watch over the torch module, which detects changes, or None if the module wasn't read."""
         return self._shared.watch if self._shared else self._watch
 
     @property
@@ -237,7 +237,7 @@ class FolderHandle:
 
     @property
     def needs_module(self) -> bool:
-        """True if only the torch module computes what it should: parts are switched off, replaced or have hooks."""
+        """True if only the torch module gives the right results: parts were switched off, replaced or hooked."""
         return self._loaded.watch is not None and self._loaded.watch.is_modified
 
     def module(self) -> "nn.Module":

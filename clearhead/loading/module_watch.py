@@ -32,7 +32,7 @@ class ModuleWatch:
 
     @property
     def is_modified(self) -> bool:
-        """Whether parts were replaced or have hooks, so that the weights alone don't tell what the module computes."""
+        """True if parts were replaced or have hooks, so the weights alone don't determine what the module computes."""
         return self._current_structure() != self._structure
 
     def _current_structure(self) -> Hashable:

@@ -53,13 +53,17 @@ _MISSING = re.compile(r"Glyph (\d+) .*missing from")
 
 @contextmanager
 def drawing(
-    path: Path | None, *, again: str, layout: Literal["constrained", "compressed"] = "constrained", tight: bool = True
+    path: Path | None,
+    *,
+    again: str = "run the command again",
+    layout: Literal["constrained", "compressed"] = "constrained",
+    tight: bool = True,
 ) -> Iterator["Figure"]:
     """Yield an empty figure and write it to `path` at the end of the `with` block.
 
     Args:
         path: ".svg" writes an SVG file, any other ending a PNG file. None writes nothing.
-        again: what the user should do if the disk is full, such as "run the command again".
+        again: what the user should do if the disk was full.
         layout: matplotlib's layout engine.
         tight: crop the picture to its content.
 

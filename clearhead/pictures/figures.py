@@ -108,7 +108,7 @@ def attention_heatmap(
     width, height = columns * len(source_pieces), rows * len(target_pieces)  # in cells
     cell = min(0.34 if len(heads) == 1 else 0.22, 24 / max(width, height))  # in inches
     darkest = np.fmax.reduce(heads, axis=None, initial=1e-9)
-    with drawing(path, layout="compressed", again="run the command again") as figure:
+    with drawing(path, layout="compressed") as figure:
         figure.set_size_inches(cell * width + 0.25 * columns + 2.2, cell * height + 0.35 * rows + 1.6)
         panels = figure.subplots(rows, columns, squeeze=False)
         for panel in panels.flat[len(heads) :]:

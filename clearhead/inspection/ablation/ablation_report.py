@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...pictures.canvas import drawing, separate_cells
+from ...pictures.canvas import INK, drawing, separate_cells
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,7 +136,7 @@ def _draw_changes(rows: Sequence[PartEffect], path: Path, title: str, measure: M
     scales = {whole: _largest(row for row in rows if (row.head is None) == whole) for whole in _BARS}
     style: dict[str, Any] = {"cmap": "RdBu_r" if measure.lower else "RdBu", "interpolation": "nearest"}
     images: dict[bool, AxesImage] = {}
-    with drawing(path, layout="compressed", again="run the command again") as figure:
+    with drawing(path, layout="compressed") as figure:
         figure.set_size_inches(max(cell * width + 1.2, 4.0), cell * sum(heights) + 0.9 * len(heights) + 2.2)
         panels = figure.subplots(len(stacks), 1, squeeze=False, height_ratios=heights)[:, 0]
         for panel, own, height in zip(panels, stacks.values(), heights):
@@ -205,6 +205,6 @@ def _number(panel: "Axes", row: PartEffect, column: int, scale: float) -> None:
     """Write the change with two significant digits: -42, +0.31, -0.0042."""
     value = row.change
     text = "0" if abs(value) < 1e-4 else f"{value:+.0f}" if abs(value) >= 10 else f"{value:+.2g}"
-    ink = "white" if abs(value) > 0.6 * scale else "#22272e"
+    ink = "white" if abs(value) > 0.6 * scale else INK
     weight = "bold" if row.sure else "normal"
     panel.text(column, row.layer, text, ha="center", va="center", fontsize=6.5, fontweight=weight, color=ink)

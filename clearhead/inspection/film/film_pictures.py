@@ -17,7 +17,6 @@ from .frame import Frame
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_AGAIN = "run the command again"
 _PATCH = re.compile(r"r(\d+)c\1")  # the name of the last patch of an image
 _ACROSS = 8  # maximum number of frames in a sheet, evenly spaced
 _SIDE = 1.5  # side of a small picture, in inches
@@ -56,7 +55,7 @@ def draw_sheet(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[
     chosen = sorted({round(i) for i in np.linspace(0, len(frames) - 1, min(_ACROSS, len(frames)))})
     shown = [frames[i] for i in chosen]
     n_heads, panels = len(shown[-1].weights[place]), _Panels(shown[-1], place)
-    with drawing(path, again=_AGAIN) as figure:
+    with drawing(path) as figure:
         figure.set_size_inches(max(_SIDE * len(shown), 4) + 1.6, _SIDE * (n_heads + 1) + 1.8)
         grid = figure.add_gridspec(n_heads + 1, len(shown), height_ratios=[0.8] + [1.0] * n_heads)
         draw_curves(figure.add_subplot(grid[0, :]), frames, [it.step for it in shown], labels)
@@ -86,7 +85,7 @@ def write_gif(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[s
         times = [1000 * _SECONDS] * (len(images) - 1) + [1000 * _LAST]
         whole = Path(folder) / "film.gif"
         images[0].save(whole, save_all=True, append_images=images[1:], duration=times, loop=0)
-        with writing(path.parent, again=_AGAIN):
+        with writing(path.parent, again="run the command again"):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, whole.read_bytes())
 
@@ -108,7 +107,7 @@ def _draw_still(frames: Sequence[Frame], number: int, place: str, path: Path, la
     n_heads = len(frame.weights[place])
     across = min(n_heads, 4)
     down = math.ceil(n_heads / across)
-    with drawing(path, again=_AGAIN, tight=False) as figure:
+    with drawing(path, tight=False) as figure:
         width, height = 2.0 * max(across, 2) + 1.9, 2.1 * down + 2.9
         figure.set_size_inches(width, height)
         figure.set_layout_engine("none")  # a layout engine would make room for long tokens, differently in each frame

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _HOT = WARM
 _TITLE: dict[str, Any] = {"fontsize": 8, "fontweight": "normal", "parse_math": False}
-_AGAIN = "run the command again"
 _SIDE = 1.7  # side of a small picture in inches
 _WIDTH = 8.0  # of the picture of a recording, in inches
 
@@ -71,7 +70,7 @@ def _draw_image(read: ImageInput, maps: Sequence[InputMap], title: str, path: Pa
     """
     skipped = across - 2 if len(maps) >= across else 0
     rows = math.ceil((1 + len(maps) + skipped) / across)
-    with drawing(path, layout="compressed", again=_AGAIN) as figure:
+    with drawing(path, layout="compressed") as figure:
         figure.set_size_inches(_SIDE * across, (_SIDE + 0.45) * rows + 0.5)
         panels = figure.subplots(rows, across, squeeze=False).ravel()
         for panel in panels:
@@ -111,7 +110,7 @@ def _draw_audio(
 ) -> None:
     """Draw the spectrogram, with the tokens above it where they were said, and below it the maps, on one time axis."""
     heights = [1.5, *(max(0.22, 0.17 * len(rows)) for _ in maps)]
-    with drawing(path, again=_AGAIN) as figure:
+    with drawing(path) as figure:
         figure.set_size_inches(_WIDTH, sum(heights) + 0.32 * len(maps) + 1.2)
         panels = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
         _show_spectrogram(panels[0], read, timings)

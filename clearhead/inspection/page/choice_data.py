@@ -17,7 +17,7 @@ from ..views.explanation import Explanation
 from .arrays import float_array
 
 _ALTERNATIVES = 8  # at each step
-_SURE = -0.69314718056  # a token of more than half the probability is certainly the likeliest
+_SURE = math.log(0.5)  # a token with more than half of the probability is the most likely one
 _TOGETHER = 4096  # tokens in a batch
 _SEARCHES = 2e9  # the work of all new searches: tokens times parameters
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from .explanation import Explanation
 
-_RETRY = "run the command again"
 _STRIP = 12  # maximum number of positions side by side
 _NOTE = 60  # characters in a line of a note
 _FADED = "#e3e7ec"
@@ -51,7 +50,7 @@ def draw_lens(lens: Lens, path: Path) -> None:
     """Draw each layer's most likely token at each position. The last layer is on top; darker means more likely."""
     layers, n_positions = lens.layers[::-1], len(lens.outputs)
     starts = range(0, n_positions, _STRIP)
-    with drawing(path, again=_RETRY) as figure:
+    with drawing(path) as figure:
         figure.set_size_inches(1.0 * min(n_positions, _STRIP) + 1.4, len(starts) * (0.45 * len(layers) + 0.5) + 0.6)
         for start, panel in zip(starts, figure.subplots(len(starts), 1, squeeze=False)[:, 0]):
             here = range(start, min(start + _STRIP, n_positions))
@@ -84,7 +83,7 @@ def _guess(panel: "Axes", x: int, y: int, layer: LensLayer, place: int) -> None:
 def draw_attribution(why: Attribution, path: Path) -> None:
     """Draw a bar for each part, to the right if it favoured the answer."""
     parts = why.contributions[::-1]
-    with drawing(path, again=_RETRY) as figure:
+    with drawing(path) as figure:
         figure.set_size_inches(7.2, 0.22 * len(parts) + 1.2)
         panel = figure.subplots()
         values = [it.value for it in parts]
@@ -109,7 +108,7 @@ def draw_search(tree: SearchTree, path: Path) -> None:
     last = tree.answers[0].node if tree.answers else None
     winner = set() if last is None else {it.number for it in tree.path(last)}
     tallest = max((len(step) for step in tree.steps), default=1)
-    with drawing(path, layout="compressed", again=_RETRY) as figure:
+    with drawing(path, layout="compressed") as figure:
         figure.set_size_inches(1.15 * len(tree.steps) + 1.6, 0.42 * tallest + 1.6)
         panel = figure.subplots()
         for node in tree.nodes:

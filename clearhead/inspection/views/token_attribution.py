@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ...model.transformer import evaluation
 from ..record.forward_pass import Pass
 from ..record.uncompiled import uncompiled
-from .text_columns import bar, cut, left, preformatted, right, wrapped
+from .text_columns import WIDTH, bar, cut, left, preformatted, right, wrapped
 
 _TOGETHER = 4096  # tokens in a batch
 _POINTS = (16, 32, 64)  # of the path of integrated gradients; more if fewer aren't exact
@@ -102,8 +102,9 @@ def _path(forward: Pass, given: Tensor, blank: Tensor, points: int, each: bool) 
             scores = (_scores(forward, vectors) * weight[:, None]).sum(0)
             scores = scores if each else scores.sum()[None]
         for row, score in enumerate(scores):
-            left = row + 1 < len(scores)  # zeros if nothing of the input is read, since parts are off
-            [slope] = torch.autograd.grad(score, vectors, retain_graph=left, materialize_grads=True)
+            again = row + 1 < len(scores)
+            # zeros if nothing of the input is read, because parts are off
+            [slope] = torch.autograd.grad(score, vectors, retain_graph=again, materialize_grads=True)
             found[:, row] += (slope.sum(0) * (given - blank)).sum(-1)
     return found
 
@@ -168,7 +169,7 @@ class TokenAttribution:
         yield "how much each token mattered: the fall of the log-probability when it is hidden,"
         yield "and integrated gradients"
         width = min(_NAME, max(map(cell_len, self.said)))
-        half = (80 - width - 4) // 2
+        half = (WIDTH - width - 4) // 2
         yield f"  {'':{width}}{'hiding':<{half}}gradients"
         for row, name in enumerate(self.said):
             both = [left(self._most(it[:, row], half - 2), half - 2) + "  " for it in (self.falls, self.gradients)]
