@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ModelError
 from ..folder.checkpoint import FILM
-from ..folder.manifest import parse_json_object, read_bytes
+from ..folder.manifest import read_json_object
 from ..loading.loaded import LoadedModel
 from ..scoring import score_labels
 from ..training.report.metrics import read_metrics
@@ -56,7 +56,7 @@ def _scores(loaded: LoadedModel) -> str:
     """Return the stored scores if they're of the current weights and can be read, otherwise ""."""
     path = loaded.path / "evaluation.json"
     try:
-        values = parse_json_object(path, read_bytes(path))
+        values = read_json_object(path)
         scores = f"{score_labels.spoken(values)} ({score_labels.count_of(values)})"
     except (ModelError, ValueError, TypeError, OverflowError, StopIteration):
         return ""

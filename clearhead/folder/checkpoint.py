@@ -37,8 +37,8 @@ from .manifest import (
     complete_replacement,
     digest,
     mark_finished,
-    parse_json_object,
     read_bytes,
+    read_json_object,
     read_verified,
     replace_files,
     settled,
@@ -200,8 +200,7 @@ class RunFolder:
         """
         self._about = {}
         with suppress(ModelError):  # no weights or no metadata
-            found, path = digest(read_bytes(self.path / WEIGHTS)), self.path / _KEPT
-            known = parse_json_object(path, read_bytes(path))
+            found, known = digest(read_bytes(self.path / WEIGHTS)), read_json_object(self.path / _KEPT)
             self._about = {found: known[found]} if isinstance(known.get(found), dict) else {}
         return next(iter(self._about.values()), {})
 

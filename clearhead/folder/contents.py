@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ModelError, TrainingError, shortened
-from .manifest import MANIFEST, Manifest, parse_json_object, read_bytes, read_verified, write_folder_with_manifest
+from .manifest import MANIFEST, Manifest, parse_json_object, read_json_object, read_verified, write_folder_with_manifest
 from .model_folder import CONFIG, weights_from_bytes, weights_to_bytes
 
 if TYPE_CHECKING:
@@ -121,7 +121,6 @@ def check_not_foreign(path: Path) -> None:
 
 def _has_format(path: Path) -> bool:
     try:
-        values = json.loads(read_bytes(path))
-    except (ModelError, ValueError, RecursionError):
+        return "format_version" in read_json_object(path)
+    except ModelError:
         return False
-    return isinstance(values, dict) and "format_version" in values

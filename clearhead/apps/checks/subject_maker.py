@@ -19,7 +19,7 @@ from ...decode.engine import StepEngine
 from ...decode.model_handle import as_handle
 from ...decode.registry import IN_MEMORY, float32_engines, open_engine, step_engines
 from ...errors import ModelError
-from ...folder.manifest import parse_json_object, read_bytes, read_verified
+from ...folder.manifest import read_json_object, read_verified
 from ...folder.model_folder import WEIGHTS, load_weights, model_files, read_config, save_files, weights_from_bytes
 from ...inspection.promises.subject import Inputs, Subject, SubjectSearch
 from ...loading.loaded import LoadedModel
@@ -181,7 +181,7 @@ class SubjectMaker:
 def _evaluated(path: Path) -> list[tuple[int, str, str]]:
     """Return the sources of an evaluation with one reference each, or [] if the file is missing or unreadable."""
     try:
-        lines = parse_json_object(path, read_bytes(path))["examples"]
+        lines = read_json_object(path)["examples"]
         return [(place, str(it["source"]), str(it["references"][0])) for place, it in enumerate(lines, 1)]
     except (ModelError, LookupError, TypeError):
         return []

@@ -16,7 +16,7 @@ from ...config.values import invalid, read_duration
 from ...data.extra_texts import FormWithTexts
 from ...errors import ConfigError, ModelError, TrainingError
 from ...folder.atomic import write_file, writing
-from ...folder.manifest import MANIFEST, digest, parse_json_object, read_bytes
+from ...folder.manifest import MANIFEST, digest, read_bytes, read_json_object
 from ...folder.model_folder import CONFIG, read_config
 from ...readers.files import STDIN
 from ...tasks.base import Task
@@ -75,8 +75,7 @@ def read_request(out: Path, config: Config, allowed: bool | Collection[str]) -> 
         ModelError: the file is damaged, or names custom code that isn't allowed.
     """
     path = out / _REQUEST
-    record = parse_json_object(path, read_bytes(path))
-    begun = Config.from_record(record, source=str(path), allow_custom_code=allowed)
+    begun = Config.from_record(read_json_object(path), source=str(path), allow_custom_code=allowed)
     asked = {name for name in config.by_origin().get("user", ()) if name not in PLACES}
     new = {name for name in asked if not begun.is_users(name) and begun.value(name) in (None, "auto")}
     refuse_contradictions(out, begun, config, asked - new)
