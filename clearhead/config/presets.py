@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 
 from ..errors import ConfigError, suggestion
 from .task_spec import TASKS
-from .values import invalid, require, spell
+from .values import invalid, spell
 
 Origin = Literal["default", "preset", "data", "budget", "machine", "task", "family", "model", "user", "unknown"]
 Origins = Mapping[str, Origin]  # of the settings whose origin isn't "default", by dotted name
@@ -166,8 +166,9 @@ PRESETS: dict[str, dict[str, Any]] = _SIZES | {name: dict(family.parts) for name
 
 def preset(name: str) -> dict[str, Any]:
     """Return the settings of a preset, including train.preset itself. Raise ConfigError if the name is unknown."""
-    known, fix = isinstance(name, str) and name in PRESETS, suggestion(str(name), PRESETS)
-    require(known, "train.preset", name, f"one of {', '.join(PRESETS)}", what="isn't a preset", fix=fix)
+    if not isinstance(name, str) or name not in PRESETS:
+        expected, fix = f"one of {', '.join(PRESETS)}", suggestion(str(name), PRESETS)
+        raise invalid("train.preset", name, "isn't a preset", expected=expected, fix=fix)
     return PRESETS[name] | {"train.preset": name}
 
 
