@@ -43,11 +43,6 @@ class TaskSpec:
     example: str = ""
     in_page: bool = False
 
-    @property
-    def searches(self) -> bool:
-        """True if the task generates texts by search, or samples them."""
-        return "sample" in self.search
-
 
 def _search_but(*unused: str) -> Sequence[str]:
     return [name for name in SEARCH if name not in unused]

@@ -33,7 +33,7 @@ _OTHERS: Mapping[str, Schema] = {  # the fields of bodies that no task has for i
 }
 _NEEDED: Mapping[str, list[str]] = {"score": [], "explain": ["text"], "page": ["text"]}
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
-_SEARCHING = tuple(name for name, spec in TASKS.items() if spec.searches)
+_SEARCHING = tuple(name for name, spec in TASKS.items() if "sample" in spec.search)
 _SEQUENCES = tuple(name for name in _SEARCHING if TASKS[name].needs["model.topology"] == "encoder-decoder")
 _MODELS = {"score": _SEQUENCES, "embed": (), "explain": (), "page": ()}  # verbs of the models; others are the task's
 _PLAIN = {"/translate": Translate, "/detect": Detect, "/v1/completions": Completion, "/v1/embeddings": Embeddings}
