@@ -33,8 +33,8 @@ def _add_options(parser: Parser, verb: str, answer: str) -> None:
 
 def _answer_texts(options: Options, verb: str, what: str, files: Sequence[str] = ()) -> None:
     """Print one answer per line, for each text or each of `files`. `what` is a noun phrase such as "a sentence"."""
-    app, decode = _opened(options, verb, len(options.texts) + len(files))
-    groups = _groups(options, verb, what, files)
+    app, decode, piped = _opened(options, verb, len(options.texts) + len(files))
+    groups = input_groups(options.texts, verb, what) if piped else _groups(options, verb, what, files)
     if options.stream:
         _stream(app, groups, decode)
         return
@@ -50,11 +50,11 @@ def _answer_texts(options: Options, verb: str, what: str, files: Sequence[str] =
         ]
 
     answering = LineAnswers(options, app, decode, as_json=options.json)
-    answering.run(groups, answer, piped=reads_stdin(options.texts, len(options.texts) + len(files)))
+    answering.run(groups, answer, piped=piped)
 
 
-def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, dict[str, Any]]":
-    """Check the options, and return the model and the search settings for it."""
+def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, dict[str, Any], bool]":
+    """Check the options, and return the model, the search settings for it, and whether it reads standard input."""
     piped = reads_stdin(options.texts, n_inputs)
     if options.stream and options.json:
         raise UsageError("--stream can't be combined with --json", fix="use one of them")
@@ -69,12 +69,12 @@ def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, di
     prefix = text_of(options.prefix)
     warn_of_bytes("the prefix", prefix)
     decode["prefix"] = prefix.text
-    return app, decode
+    return app, decode, piped
 
 
 def _answer_files(options: Options, verb: str, what: str) -> None:
     """Print one answer per line for each file, like `_answer_texts`. A file that can't be read loses no others."""
-    app, decode = _opened(options, verb, len(options.texts))
+    app, decode, piped = _opened(options, verb, len(options.texts))
 
     def answer(names: list[str]) -> Sequence[Any]:
         if options.stream:
@@ -92,7 +92,7 @@ def _answer_files(options: Options, verb: str, what: str) -> None:
         _stream_files(app, groups, inputs, decode)
         return
     answering = LineAnswers(options, app, decode, as_json=options.json)
-    answering.run(groups, inputs, piped=reads_stdin(options.texts), failure=inputs.error)
+    answering.run(groups, inputs, piped=piped, failure=inputs.error)
 
 
 def _stream_files(
@@ -111,8 +111,6 @@ def _stream_files(
 
 
 def _groups(options: Options, verb: str, what: str, files: Sequence[str]) -> Iterable[list[Place]]:
-    if reads_stdin(options.texts, len(options.texts) + len(files)):
-        return input_groups(options.texts, verb, what)
     for number, text in enumerate(options.texts, 1):
         warn_of_file_name(f"text {number:,}", text, "--file" if "file" in vars(options) else "<")
     texts = [place for group in input_groups(options.texts, verb, what) for place in group] if options.texts else []
