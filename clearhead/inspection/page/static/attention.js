@@ -10,7 +10,7 @@ import {overInput} from "./media.js";
 const SORTS = {layer: "by layer", entropy: "by entropy", worth: "by importance"};
 
 /** Draw one head at the resolution of the device; where cells are smaller than a pixel, by the largest, so that no diagonal is lost. */
-export function paint(canvas, layer, head) {
+function paint(canvas, layer, head) {
   const ratio = Math.max(1, devicePixelRatio), {rows, columns} = layer, context = canvas.getContext("2d");
   const width = Math.max(1, Math.round((canvas.clientWidth || 60) * ratio)), size = width / columns, height = Math.max(1, Math.round(size * rows));
   if (size >= 2) {

@@ -88,10 +88,10 @@ function mediaOf(media) {
   return {...media, maps: media.maps?.map(decode), rollout: media.rollout && decode(media.rollout), falls: media.falls && decode(media.falls), spectrogram: media.spectrogram && decode(media.spectrogram)};
 }
 
-/** What could have been said at a place of the answer, likeliest first: [text, log-probability, id]. Labels have one place. */
+/** What could have been said at a place of the answer, most likely first: [text, log-probability, id]. Labels have one place. */
 export const candidates = (page, t) => (page.labels ? page.labels : page.alternatives?.[page.begins + t]) ?? [];
 
-/** The tokens that could have been said at a place of the answer, likeliest first, with their names. */
+/** The tokens that could have been said at a place of the answer, most likely first, with their names. */
 export const choices = (page, t) => candidates(page, t).map(([text, p, id]) => ({name: page.labels ? text : nameAfter(() => (page.writes ? page.tokens.outputs.slice(0, page.begins + t) : []), text), text, id, logp: p}));
 
 /** The row of `page.why` for a place of the answer, or null if it has none. */

@@ -45,7 +45,7 @@ export function decoding(page, state, asker) {
   return {node, fit, update: mark};
 }
 
-/** The cache of keys and values, one cell a token, as it was before the last step. */
+/** The cache of keys and values after the last step, one cell for each token. Those from before the first step look older. */
 function cache(lengths) {
   if (!lengths.length) return null;
   const most = lengths.at(-1) + 1, shown = Math.min(most, 60);

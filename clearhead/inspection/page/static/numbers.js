@@ -3,7 +3,7 @@
 /** The largest size of any number. */
 export const largestOf = values => values.reduce((most, it) => Math.max(most, Math.abs(it)), 0);
 
-/** Sort [name, value], largest value first. */
+/** Sort [name, value] by size without the sign, largest first. */
 export const bySize = (a, b) => Math.abs(b[1]) - Math.abs(a[1]);
 
 const minus = text => text.replace("-", "−");

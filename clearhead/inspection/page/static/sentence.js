@@ -42,7 +42,7 @@ function opening(page, t) {
   return [token.kind === "end" ? "To stop" : ["To write ", word(token)], ", the model ", looked ?? `was ${p} sure`, ". "];
 }
 
-/** The likeliest tokens or labels that aren't the one that was said: the first and the second by probability. */
+/** The most likely tokens or labels, first and second, but for the one that was said. */
 function others(page, t) {
   const all = choices(page, t), said = saidAt(page, t), one = (it, which) => [which, h("b", {class: "other", dir: "auto"}, it.name), `, at ${percent(Math.exp(it.logp))}`];
   if (page.labels && t || all.length < 2) return [];
@@ -51,7 +51,7 @@ function others(page, t) {
 }
 
 /** What the numbers say about a word. It never says "because": attention is where the model looked, hiding is what it needed. */
-export function plainly(page, t) {
+function plainly(page, t) {
   const parts = [opening(page, t)], token = page.answer[t], falls = token && page.words && fallsOf(page, t);
   if (falls) {
     const s = best(falls);
@@ -78,7 +78,7 @@ export function fallsOf(page, t, method = "falls") {
   return t < columns ? Array.from({length: size}, (_, s) => values[s * columns + t]) : null;
 }
 
-/** The other tokens that the model weighed at a place of the answer, likeliest first. */
+/** The other tokens that the model weighed at a place of the answer, most likely first. */
 export const alternatives = (page, t) => (page.labels ? [] : choices(page, t).filter((_, i) => i !== saidAt(page, t)));
 
 const asked = page => (page.media ? "The model read" : page.crosses || !page.writes ? "You wrote" : "You began");
