@@ -19,6 +19,7 @@ from clearhead.decode.stopping import StoppingCriteria
 from clearhead.errors import ConfigError, DataError
 from clearhead.model.transformer import build
 from clearhead.tokenization.tokenizer import Tokenizer
+from tests.builders import moved
 from tests.decode.test_session import Echo
 
 MAX_LEN = 12
@@ -35,10 +36,7 @@ def model(topology: str, positions: str, **more: Any) -> tuple[nn.Module, ModelC
         topology=topology, positions=positions, src_vocab_size=size, tgt_vocab_size=size, max_len=MAX_LEN,
         **{"tie": "none", **shape, **more},
     )  # fmt: skip
-    net = build(config).double()
-    for parameter in net.parameters():
-        parameter.data = parameter.data * 2.0 + torch.randn_like(parameter) * 0.1  # far from uniform: beams cross
-    return net.eval(), config
+    return moved(build(config), by=0.1, times=2.0).double(), config  # far from uniform: beams cross
 
 
 def session(topology: str, positions: str, config: DecodeConfig, **more: Any) -> Session:

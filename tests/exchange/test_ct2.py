@@ -16,7 +16,7 @@ from clearhead.decode.model_handle import as_handle
 from clearhead.errors import ConfigError
 from clearhead.exchange.ct2 import ct2_files
 from clearhead.model.transformer import build
-from tests.builders import model_config
+from tests.builders import model_config, moved
 
 V = 23
 TOKENS = [f"t{i}" for i in range(V)]
@@ -40,13 +40,9 @@ LANGUAGE_MODELS = VARIANTS
 config = partial(model_config, vocab=V, d_model=18, d_ff=20, n_heads=3, max_len=30)
 
 
-def moved(settings: ModelConfig) -> torch.nn.Module:
+def built(settings: ModelConfig) -> torch.nn.Module:
     torch.manual_seed(0)
-    net = build(settings).eval()
-    with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.add_(0.2 * torch.randn(parameter.shape))
-    return net
+    return moved(build(settings))
 
 
 def written(folder: Path, net: torch.nn.Module, settings: ModelConfig, precision: str = "fp32") -> str:
@@ -64,7 +60,7 @@ def words(ids: list[int]) -> list[str]:
 def test_ctranslate2_scores_translations_as_we_do(tmp_path: Path, settings: dict[str, Any]) -> None:
     ct2 = pytest.importorskip("ctranslate2", reason="needs the extra ct2")
     model = config("encoder-decoder", **settings)
-    net = moved(model)
+    net = built(model)
     translator = ct2.Translator(written(tmp_path, net, model), compute_type="float32", intra_threads=1)
     found = translator.score_batch([words(it) for it in SOURCES], [words(it) for it in TARGETS])
     for source, target, scored in zip(SOURCES, TARGETS, found):
@@ -79,7 +75,7 @@ def test_ctranslate2_scores_translations_as_we_do(tmp_path: Path, settings: dict
 def test_ctranslate2_scores_texts_as_we_do(tmp_path: Path, settings: dict[str, Any]) -> None:
     ct2 = pytest.importorskip("ctranslate2", reason="needs the extra ct2")
     model = config("decoder-only", **settings)
-    net = moved(model)
+    net = built(model)
     generator = ct2.Generator(written(tmp_path, net, model), compute_type="float32", intra_threads=1)
     found = generator.score_batch([words(it) for it in SOURCES if len(it) > 1])
     for text, scored in zip([it for it in SOURCES if len(it) > 1], found):
@@ -98,7 +94,7 @@ def test_smaller_types_change_the_scores_little(
 ) -> None:
     ct2 = pytest.importorskip("ctranslate2", reason="needs the extra ct2")
     model = config(topology, positions="rotary", d_model=32, n_heads=2, d_ff=64)
-    net, text, found, sizes = moved(model), [5, 6, 7, 8, 9], {}, {}
+    net, text, found, sizes = built(model), [5, 6, 7, 8, 9], {}, {}
     for name in ("fp32", precision):
         (folder := tmp_path / name).mkdir()
         written(folder, net, model, name)
@@ -114,10 +110,10 @@ def test_smaller_types_change_the_scores_little(
 
 def test_tied_matrices_are_written_once() -> None:
     model = config("encoder-decoder")
-    weights = dict(as_handle(moved(model), model).weights())
+    weights = dict(as_handle(built(model), model).weights())
     size = len(ct2_files(model, weights, [TOKENS, TOKENS])["model.bin"])
     untied = config("encoder-decoder", tie="none", projection_bias=False)
-    more = ct2_files(untied, as_handle(moved(untied), untied).weights(), [TOKENS, TOKENS])["model.bin"]
+    more = ct2_files(untied, as_handle(built(untied), untied).weights(), [TOKENS, TOKENS])["model.bin"]
     assert len(more) - size == pytest.approx(2 * V * 18 * 4, abs=60)
     del weights["encoder.embedding.weight"], weights["decoder.embedding.weight"]
     assert len(ct2_files(model, weights, [TOKENS, TOKENS])["model.bin"]) == size  # the projection's name is enough
@@ -125,14 +121,14 @@ def test_tied_matrices_are_written_once() -> None:
 
 def test_the_file_begins_with_version_name_and_revision_and_ends_with_the_aliases() -> None:
     model = config("encoder-decoder")
-    data = ct2_files(model, as_handle(moved(model), model).weights(), [TOKENS, TOKENS])["model.bin"]
+    data = ct2_files(model, as_handle(built(model), model).weights(), [TOKENS, TOKENS])["model.bin"]
     assert data.startswith(struct.pack("<IH", 6, 16) + b"TransformerSpec\0" + struct.pack("<I", 7))
     assert data.endswith(b"decoder/projection/weight\0" + struct.pack("<H", 28) + b"encoder/embeddings_0/weight\0")
 
 
 def test_each_side_has_its_own_vocabulary_if_they_differ() -> None:
     model = config("encoder-decoder", tie="target", unk_id=None, mask_id=None)
-    weights = as_handle(moved(model), model).weights()
+    weights = as_handle(built(model), model).weights()
     files = ct2_files(model, weights, [TOKENS, TOKENS[::-1]])
     assert json.loads(files["source_vocabulary.json"]) == TOKENS
     assert json.loads(files["target_vocabulary.json"]) == TOKENS[::-1]

@@ -14,6 +14,7 @@ from clearhead.config import Config
 from clearhead.folder.model_folder import model_files, save_files
 from clearhead.model.transformer import build
 from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
+from tests.builders import moved
 
 GO = Path(__file__).parents[2] / "go"
 ENGLISH = ["I am hungry.", "You are late, aren't you?", "She sings 12 songs.", "We are here.", "They sleep well."]
@@ -69,11 +70,9 @@ def make_folder(path: Path, values: Mapping[str, Any], texts: Sequence[Sequence[
     if not one_sided:
         sizes["model.src_vocab_size"] = tokenizers.source.vocab_size
     config = config.override(sizes)
-    with torch.random.fork_rng(), torch.no_grad():
+    with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = build(config.model)
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn(parameter.shape))
+        model = moved(build(config.model), by=0.3)
     files = {
         "config": config.to_dict(),
         "tokenizer": tokenizers.to_json(),

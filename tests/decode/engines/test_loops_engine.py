@@ -28,6 +28,7 @@ from clearhead.decode.search import beam_search
 from clearhead.decode.session import Session
 from clearhead.errors import ConfigError, ModelError
 from clearhead.model.transformer import build
+from tests.builders import moved
 
 numba = pytest.importorskip("numba", reason="needs the extra fast")
 
@@ -55,11 +56,7 @@ def model(topology: str, **settings: Any) -> tuple[torch.nn.Module, ModelConfig]
     shape |= {"n_encoder_layers": 2, "n_decoder_layers": 2}
     config = ModelConfig(topology=topology, **{**shape, **settings})  # type: ignore[arg-type]
     torch.manual_seed(0)
-    net = build(config).eval()
-    with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.add_(0.3 * torch.randn(parameter.shape))
-    return net, config
+    return moved(build(config), by=0.3), config
 
 
 def engine(name: str, net: torch.nn.Module, config: ModelConfig) -> Any:

@@ -16,6 +16,7 @@ from clearhead.decode.rules import Rules
 from clearhead.decode.sampling import Sampler, Sampling, sample
 from clearhead.decode.search import beam_search
 from clearhead.model.transformer import Decoder, build
+from tests.builders import moved
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 VOCAB, BLOCK = 19, 8
@@ -39,10 +40,8 @@ def model(positions: str, max_len: int = BLOCK, seed: int = 0) -> Decoder:
         max_len=max_len,
         tie="none",
     )
-    built = build(config)
+    built = moved(build(config), by=0.1, times=2.0)  # far from uniform, and no table of 0
     assert isinstance(built, Decoder)
-    for parameter in built.parameters():
-        parameter.data = parameter.data * 2.0 + torch.randn_like(parameter) * 0.1  # far from uniform, and no table of 0
     return built.to(torch.float64)
 
 

@@ -20,6 +20,7 @@ from clearhead.exchange.ctranslate2.variables import generated_table
 from clearhead.exchange.import_model import import_model, read
 from clearhead.model.restore import restore
 from clearhead.model.transformer import build
+from tests.builders import moved
 
 TOKENS = ["<blank>", "<s>", "</s>", "<unk>", *(f"t{i}" for i in range(19))]
 SIZES = {"src_vocab_size": 23, "tgt_vocab_size": 23, "d_model": 18, "n_heads": 3, "d_ff": 20, "max_len": 30}
@@ -43,10 +44,7 @@ def saved(folder: Path, topology: str = "encoder-decoder", **settings: Any) -> t
     sizes = SIZES if topology == "encoder-decoder" else SIZES | {"src_vocab_size": 0, "n_encoder_layers": 0}
     model = ModelConfig(topology=topology, mask_id=None, **sizes | settings)  # type: ignore[arg-type]
     torch.manual_seed(0)
-    net = build(model).eval()
-    with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.add_(0.2 * torch.randn(parameter.shape))
+    net = moved(build(model))
     folder.mkdir(exist_ok=True)
     sides = [TOKENS] if topology == "decoder-only" else [TOKENS, TOKENS]
     for name, data in ct2_files(model, as_handle(net, model).weights(), sides).items():

@@ -11,6 +11,7 @@ from clearhead.errors import ModelError
 from clearhead.exchange.onnx.graphs import graphs
 from clearhead.exchange.onnx.tracing import trace
 from clearhead.model.transformer import build
+from tests.builders import moved
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -61,8 +62,7 @@ class Exported:
         layers = {"n_encoder_layers": 1, "n_decoder_layers": 1}
         self.config = ModelConfig(topology=topology, **{**SIZES, **layers, **settings})
         torch.manual_seed(0)
-        with torch.no_grad():
-            self.model = moved(build(self.config).float())
+        self.model = moved(build(self.config).float())
         self.graphs = {it.name: it for it in graphs(self.model, self.config)}
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
@@ -89,13 +89,6 @@ class Exported:
             cache = {name: outputs[name.removeprefix("past_")] for name in cache}
             found.append(outputs["logits"])
         return torch.cat(found, 1)
-
-
-def moved(net: nn.Module) -> nn.Module:
-    """The same module with other weights, none of them 0 or 1."""
-    for parameter in net.parameters():
-        parameter.add_(0.2 * torch.randn(parameter.shape))
-    return net.eval()
 
 
 def some_slow(settings: dict[str, Any]) -> list[Any]:

@@ -20,6 +20,7 @@ from clearhead.inspection.promises.subject import Inputs, Subject, SubjectSearch
 from clearhead.model.positions import Positions
 from clearhead.model.transformer import Decoder, EncoderDecoder, EncoderModel, build
 from clearhead.tasks.loss import class_cross_entropy, smoothed_cross_entropy, span_cross_entropy
+from tests.builders import moved
 
 BOS, EOS, PAD, UNK = 1, 2, 0, 3  # the special tokens of a new vocabulary
 
@@ -35,10 +36,7 @@ def model(**settings: object) -> nn.Module:
     torch.manual_seed(0)
     none = settings.get("positions") == "none"
     values = {"src_vocab_size": V, "tgt_vocab_size": V, "max_len": MAX_LEN} | SIZES | settings
-    net = build(ModelConfig(**(values | {"positions": "sinusoidal"} if none else values))).eval()
-    with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.add_(0.2 * torch.randn(parameter.shape))
+    net = moved(build(ModelConfig(**(values | {"positions": "sinusoidal"} if none else values))))
     for part in list(net.modules()) if none else ():
         if hasattr(part, "positions"):
             part.positions = Positions()

@@ -1,7 +1,6 @@
 """`clearhead embed` as a user calls it."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -34,26 +33,17 @@ def test_options_change_the_embeddings(run: Run, folder: Path) -> None:
     np.testing.assert_array_equal(np.array([it["embedding"] for it in found], np.float32), expected)
 
 
-def test_lines_of_standard_input_become_a_file(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "typed.txt").write_text(f"{TEXTS[0]}\n\n{TEXTS[1]}\n")
-    with (tmp_path / "typed.txt").open() as file:
-        monkeypatch.setattr(sys, "stdin", file)
-        done = run("embed", folder, "--out", tmp_path / "new" / "vectors.npy")
+def test_lines_of_standard_input_become_a_file(pipe: Run, folder: Path, tmp_path: Path) -> None:
+    typed = f"{TEXTS[0]}\n\n{TEXTS[1]}\n".encode()
+    done = pipe(typed, "embed", folder, "--out", tmp_path / "new" / "vectors.npy")
     assert done.code == 0 and done.out == "" and "3 embeddings of width 16" in done.err
     found = np.load(tmp_path / "new" / "vectors.npy")
     np.testing.assert_array_equal(found, load(folder, device="cpu").embed([TEXTS[0], "", TEXTS[1]]))
     assert found.dtype == np.float32
 
 
-def test_no_line_is_a_file_without_embeddings(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "typed.txt").touch()
-    with (tmp_path / "typed.txt").open() as file:
-        monkeypatch.setattr(sys, "stdin", file)
-        assert run("embed", folder, "--out", tmp_path / "vectors.npy").code == 0
+def test_no_line_is_a_file_without_embeddings(pipe: Run, folder: Path, tmp_path: Path) -> None:
+    assert pipe(b"", "embed", folder, "--out", tmp_path / "vectors.npy").code == 0
     assert np.load(tmp_path / "vectors.npy").shape == (0, 16)
 
 

@@ -1,9 +1,6 @@
 """`clearhead fill` as a user calls it."""
 
 import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,27 +18,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_encoder_folder(tmp_path_factory.mktemp("fill"), task="fill", tokenizer="word")
 
 
-@contextmanager
-def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> Iterator[None]:
-    """Standard input with this text."""
-    path = tmp_path / "typed.txt"
-    path.write_text(text)
-    with path.open() as file:
-        monkeypatch.setattr(sys, "stdin", file)
-        yield
-
-
 def test_it_prints_a_filled_text_a_line(run: Run, folder: Path) -> None:
     app = load(folder, device="cpu")
     done = run("fill", folder, TEXT, "[MASK] sings.")
     assert done.code == 0 and done.out.splitlines() == app([TEXT, "[MASK] sings."])
 
 
-def test_lines_of_standard_input_stay_aligned(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    with typed(monkeypatch, tmp_path, f"{TEXT}\n\n{TEXT}\n"):
-        lines = run("fill", folder).out.splitlines()
+def test_lines_of_standard_input_stay_aligned(pipe: Run, folder: Path) -> None:
+    lines = pipe(f"{TEXT}\n\n{TEXT}\n".encode(), "fill", folder).out.splitlines()
     assert len(lines) == 3 and lines[0] == lines[2] and lines[1] == ""
 
 
@@ -59,16 +43,13 @@ def test_json_has_everything(run: Run, folder: Path) -> None:
     assert found["filled"] == TEXT.replace("[MASK]", mask[0]["text"])
 
 
-def test_a_line_without_a_mask_is_an_error_that_names_the_line(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_line_without_a_mask_is_an_error_that_names_the_line(run: Run, pipe: Run, folder: Path) -> None:
     done = run("fill", folder, "I am hungry.")
     assert (
         done.code == 1
         and done.err == 'error: the text "I am hungry." has no mask to fill\n  expected: [MASK] in place of a token\n'
     )
-    with typed(monkeypatch, tmp_path, f"{TEXT}\nI am hungry.\n"):
-        done = run("fill", folder)
+    done = pipe(f"{TEXT}\nI am hungry.\n".encode(), "fill", folder)
     assert done.code == 1 and done.out == "" and done.err.startswith("error: line 2: ")
 
 

@@ -3,7 +3,6 @@
 import json
 import random
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -127,7 +126,7 @@ def documents() -> list[str]:
 
 
 def test_a_text_a_line_and_a_file_is_a_document_each(
-    run: Run, trained: Path, documents: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, pipe: Run, trained: Path, documents: list[str], tmp_path: Path
 ) -> None:
     expected = "".join(f"{text}\n" for text in clearhead.load(trained, device="cpu")(documents))
     assert run("summarize", trained, *documents).out == expected
@@ -137,15 +136,11 @@ def test_a_text_a_line_and_a_file_is_a_document_each(
     assert run("summarize", trained, "--file", *files).out == expected
     assert run("summarize", trained, *(it for file in files for it in ("--file", file))).out == expected
     assert run("summarize", trained, documents[0], "--file", *files[1:]).out == expected
-    lines = tmp_path / "lines.txt"
-    lines.write_text("".join(" ".join(text.split()) + "\n" for text in documents), encoding="utf-8")
+    lines = "".join(" ".join(text.split()) + "\n" for text in documents).encode()
     for arguments in ([], ["-"]):
-        with lines.open() as file, monkeypatch.context() as patch:
-            patch.setattr(sys, "stdin", file)
-            assert run("summarize", trained, *arguments).out == expected
-    with files[0].open() as file, monkeypatch.context() as patch:
-        patch.setattr(sys, "stdin", file)
-        assert run("summarize", trained, "--file", "-").out == expected.splitlines(keepends=True)[0]
+        assert pipe(lines, "summarize", trained, *arguments).out == expected
+    done = pipe(files[0].read_bytes(), "summarize", trained, "--file", "-")
+    assert done.out == expected.splitlines(keepends=True)[0]
 
 
 def test_json_has_what_python_gives(run: Run, trained: Path, documents: list[str]) -> None:
