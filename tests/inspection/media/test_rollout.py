@@ -1,7 +1,9 @@
+import pytest
 import torch
 from torch import Tensor, nn
 
 from clearhead.config import Config, ModelConfig
+from clearhead.errors import ConfigError
 from clearhead.inspection.media.media_explanation import MediaExplanation, rollout
 from clearhead.inspection.record.forward_pass import Pass
 from clearhead.inspection.record.recorder import record
@@ -51,3 +53,9 @@ def test_without_weights_the_views_say_so_and_have_no_rollout() -> None:
     )  # fmt: skip
     assert found.render_heads("encoder.self", None) == "encoder.0.self: Silent doesn't report its weights"
     assert "Attention without reported weights: encoder.0.self." in " ".join(found.render().split())
+    with pytest.raises(ConfigError) as caught:
+        found.maps("decoder.self", 0)
+    assert (caught.value.name, caught.value.value) == ("attention", "decoder.self")
+    with pytest.raises(ConfigError) as caught:
+        found.timings()
+    assert (caught.value.name, caught.value.expected) == ("alignment", "a model for `transcribe`")

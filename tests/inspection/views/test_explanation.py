@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -55,3 +57,16 @@ def test_the_alignment_is_that_of_a_layer_that_is_asked_for() -> None:
             explanation.alignment(layer)  # type: ignore[arg-type]
         assert (caught.value.name, caught.value.value) == ("layer", layer)
         assert caught.value.expected == "a layer from 0 to 2"
+
+
+def test_what_an_answer_lacks_is_an_error_that_names_the_view() -> None:
+    explanation = replace(looking(1), choice=None)
+    views = {"why": explanation.why, "search": lambda: explanation.searched, "words": lambda: explanation.words}
+    for name, view in views.items():
+        with pytest.raises(ConfigError) as caught:
+            view()
+        assert caught.value.name == name and caught.value.expected
+    with pytest.raises(ConfigError) as caught:
+        explanation.weights("encoder.cross", 0)
+    assert (caught.value.name, caught.value.value) == ("attention", "encoder.cross")
+    assert (caught.value.expected, caught.value.fix) == ("decoder.cross", "did you mean 'decoder.cross'?")
