@@ -45,8 +45,20 @@ def fresh_user_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     root = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LoopsOpener, "waits", lambda *_: "its first use compiles it")
+        patch.setattr(LoopsOpener, "prepare_later", lambda: None)
         patch.setattr(model_cache, "cache_folder", lambda: cache_folder() if "XDG_CACHE_HOME" in os.environ else root)
         yield
+
+
+@pytest.fixture
+def real_readiness(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine loops is ready if it's compiled, which `auto` lets a process do in the background."""
+    from clearhead.decode.engines.loops import machine_code
+    from clearhead.decode.engines.loops.opener import LoopsOpener
+
+    waits = classmethod(lambda *_: "" if machine_code.is_compiled() else "it isn't compiled")
+    monkeypatch.setattr(LoopsOpener, "waits", waits)
+    monkeypatch.setattr(LoopsOpener, "prepare_later", machine_code.prepare_later)
 
 
 @pytest.fixture

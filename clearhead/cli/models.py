@@ -1,12 +1,10 @@
 """Options for model folders, devices and decoding, and opening the models that they name."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..config import settings
-from ..config.messages import say
 from ..errors import ConfigError, ModelError
 from .parser import Options, Parser, UsageError
 from .setting_options import add_settings, given_settings
@@ -24,7 +22,6 @@ _COMMON = {
     "train.device", "decode.beam", "decode.n_best", "decode.max_len", "decode.sample", "decode.temperature",
     "decode.top_p", "decode.seed", "decode.engine", "decode.precision",
 }  # fmt: skip
-_WORTH_PREPARING = 500_000  # bytes of input; a small model takes as long for them as numba for the engine loops
 _NO_FOLDER = "name a folder written by `clearhead train`, before options that take several values"
 
 
@@ -124,21 +121,6 @@ def load_app(folder: str, options: Options) -> "App":
         allow_custom_code=options.allow_custom_code,
         specials=options.special_tokens,
     )
-
-
-def ready_engine(app: "App", decode: Mapping[str, Any], size: int | None) -> None:
-    """Prepare a faster engine for an input of many bytes. Otherwise, mention it on a terminal."""
-    many = size is not None and size >= _WORTH_PREPARING
-    if not many and not sys.stderr.isatty():
-        return
-    from ..decode.registry import choice_for, prepare
-
-    if many:
-        prepare(app.loaded.handle, app.decode_config(**decode))
-        return
-    choice = choice_for(app.loaded.handle, app.decode_config(**decode))
-    for name in choice.waiting[:1]:
-        say(f"the engine {name} is faster, but {choice.passed_over[name]}: add --engine {name}")
 
 
 def expect_task(app: "App", *verbs: str) -> None:

@@ -66,8 +66,9 @@ def open_engine(model: ModelHandle, decode: DecodeConfig) -> Engine:
     Raises:
         ConfigError: the name is unknown, or the engine can't run the model or doesn't support a setting.
     """
-    name = choice_for(model, decode).name
-    key = f"{name} {decode.precision}"
+    choice = choice_for(model, decode)
+    _prepare_later(choice, model.config)
+    name, key = choice.name, f"{choice.name} {decode.precision}"
     opened: Engine | None = model.engines.get(key)
     if opened is None:
         engine = _engine_class(name, model.config)
@@ -80,6 +81,31 @@ def prepare(model: ModelHandle, decode: DecodeConfig) -> None:
     """Open the fastest engine that `auto` passes over for its long first use, so that it's chosen from now on."""
     for name in choice_for(model, decode).waiting[:1]:
         open_engine(model, replace(decode, engine=name))
+
+
+def prepare_later(config: ModelConfig, decode: DecodeConfig, device: str) -> None:
+    """Let another process prepare the fastest engine for a model that doesn't exist yet, if that takes long."""
+    if decode.engine == AUTO and usable_engines(config, device):
+        _prepare_later(_choose(config, decode, device, (), lambda _: False), config)
+
+
+def prepare_engines() -> None:
+    """Do what the first use of an engine would do on this machine, whatever the model.
+
+    Raises:
+        ConfigError: an engine can't be prepared here.
+    """
+    for engine in {ENGINES[name][topology] for name in ENGINES for topology in ENGINES[name]}:
+        found = _imported(engine)
+        if hasattr(found, "prepare"):
+            found.prepare()
+
+
+def _prepare_later(choice: EngineChoice, config: ModelConfig) -> None:
+    for name in choice.waiting[:1]:
+        engine = _engine_class(name, config)
+        if hasattr(engine, "prepare_later"):
+            engine.prepare_later()
 
 
 def choice_for(model: ModelHandle, decode: DecodeConfig) -> EngineChoice:
@@ -246,5 +272,9 @@ def _is_batch(engine: Any) -> bool:
 
 def _engine_class(name: str, config: ModelConfig) -> Any:
     """Return the class of an engine: an `EngineClass`, with `settings` if it's a batch engine."""
-    module, _, attribute = ENGINES[name][config.topology].partition(":")
+    return _imported(ENGINES[name][config.topology])
+
+
+def _imported(name: str) -> Any:
+    module, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module), attribute)

@@ -158,7 +158,7 @@ class RunningServer:
 
 
 def _in_background(function: Callable[[], None]) -> "asyncio.Future[None]":
-    """Run a function in a thread that doesn't keep a stopping server waiting: it may compile for half a minute."""
+    """Run a function in a thread that doesn't keep a stopping server waiting: it may compile for some seconds."""
     loop, done = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
 
     def settle(error: Exception | None) -> None:

@@ -14,7 +14,7 @@ from torch import nn
 from ..config import Config, DecodeConfig
 from ..config.custom_code import custom_parts
 from ..data.batches import Batches, Plan
-from ..decode.registry import IN_MEMORY
+from ..decode.registry import IN_MEMORY, prepare_later
 from ..errors import ClearheadError
 from ..folder.checkpoint import METRICS, RunFolder
 from ..folder.model_folder import CARD, load_model_folder, load_weights, model_files, read_card
@@ -101,6 +101,8 @@ def _fit(ready: Opened, stop: StopSignals, options: RunOptions, stage: Stage) ->
             say(f"resuming {folder.path} at step {after:,} of {trainer.last_step:,}")
         aimed = config.assign({"train.steps": trainer.last_step}, "budget")
         say(forecast(aimed, model, prepared.examples, prepared.task.units, done=after))
+        if options.processes.leads:
+            prepare_later(config.model, config.decode, config.train.device)  # for the model's first answers
         trainer.train()
         if stage.after_training is not None:
             stage.after_training(trainer)

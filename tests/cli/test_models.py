@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.api import load
-from clearhead.cli.models import expect_task, ready_engine
+from clearhead.cli.models import expect_task
 from clearhead.config import TASKS, Config
 from clearhead.errors import ModelError
 from clearhead.folder.model_folder import model_files, save_files
@@ -44,29 +44,3 @@ def test_a_folder_is_resolved_once(run: Run, model_folder: Path, monkeypatch: py
     monkeypatch.setattr(module, "read_config", None)
     assert run("translate", model_folder, "I am hungry.").code == 0
     assert read == [model_folder]
-
-
-def test_on_a_terminal_a_faster_engine_that_only_needs_a_first_use_is_mentioned(
-    run: Run, model_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("numba", reason="needs the extra fast")
-    assert run("translate", model_folder, "I am hungry.").err == ""
-    app = load(model_folder, device="cpu")
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    ready_engine(app, {}, None)
-    assert capfd.readouterr().err == "the engine loops is faster, but its first use compiles it: add --engine loops\n"
-    ready_engine(app, {"engine": "torch"}, None)
-    monkeypatch.setattr("clearhead.decode.engines.loops.opener.LoopsOpener.waits", lambda *_: "")
-    ready_engine(app, {}, 100)
-    assert capfd.readouterr().err == ""
-
-
-def test_for_a_large_input_the_faster_engine_is_prepared(model_folder: Path) -> None:
-    pytest.importorskip("numba", reason="needs the extra fast")
-    app = load(model_folder, device="cpu")
-    ready_engine(app, {}, 499_999)
-    assert app.loaded.handle.engines == {}
-    ready_engine(app, {"engine": "torch"}, 500_000)
-    assert app.loaded.handle.engines == {}
-    ready_engine(app, {}, 500_000)
-    assert list(app.loaded.handle.engines) == ["loops fp32"]

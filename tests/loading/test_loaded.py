@@ -46,8 +46,8 @@ def test_a_separate_model_has_the_same_weights_but_its_own_hooks(app: App, was_r
 def test_an_engine_with_its_own_copy_notices_changed_weights(
     app: App, engine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    pytest.importorskip("numba" if engine == "loops" else "ctranslate2", reason="needs an extra")
     if engine == "ct2":
+        pytest.importorskip("ctranslate2", reason="needs the extra ct2")
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     before = app.results([TEXT], beam=1, engine=engine)[0].logprobs
     assert app.results([TEXT], beam=1, engine=engine)[0].logprobs == before == pytest.approx(scores(app), abs=1e-4)
@@ -67,7 +67,6 @@ def scores(app: App) -> tuple[float, ...]:
 
 
 def test_a_module_with_hooks_or_other_parts_is_run_by_torch(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("numba", reason="needs the extra fast")
     monkeypatch.setattr("clearhead.decode.engines.loops.opener.LoopsOpener.waits", lambda *_: "")
 
     def chosen() -> str:

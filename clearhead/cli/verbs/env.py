@@ -11,15 +11,21 @@ from ..output import to_json
 from ..parser import Options, Parser, Verb
 
 _LIBRARIES = (
-    "torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "rich", "tomli-w", "loky", "matplotlib", "tensorboard",
+    "torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "rich", "tomli-w", "loky", "numba", "matplotlib",
+    "tensorboard",
 )  # fmt: skip
 
 
 def _add_options(parser: Parser) -> None:
     parser.add_flag("--json", "print the values as JSON")
+    parser.add_flag("--prepare", "compile the engine loops first, for an image or an installation that's copied")
 
 
 def _run(options: Options) -> None:
+    if options.prepare:
+        from ...decode.registry import prepare_engines  # slow to import, like those below
+
+        prepare_engines()
     values: dict[str, Any] = {"clearhead": __version__, "python": sys.version.split()[0]}
     values["platform"] = platform.platform()
     values |= {name: _version(name) for name in _LIBRARIES}
@@ -79,8 +85,8 @@ def _memory() -> str:
 VERB = Verb(
     name="env",
     summary="print versions and hardware, for bug reports",
-    usage="[--json]",
-    examples=("clearhead env",),
+    usage="[--json] [--prepare]",
+    examples=("clearhead env", "clearhead env --prepare"),
     add_options=_add_options,
     run=_run,
 )

@@ -86,7 +86,7 @@ def _check(app: "App") -> None:
 
 
 def _prepared(app: "App") -> "App":
-    """Prepare the fastest engine for the model, even if that takes half a minute once: a server runs for long."""
+    """Prepare the fastest engine for the model, even if that takes some seconds once: a server runs for long."""
     from ...decode.registry import prepare
 
     if app.config.model.topology != "encoder-only":

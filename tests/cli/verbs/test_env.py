@@ -27,6 +27,11 @@ def test_as_json_too(run: Run) -> None:
     assert values["clearhead"] == clearhead.__version__ and values["device"] in ("cpu", "cuda")
 
 
+def test_prepare_compiles_the_engine_loops_first(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clearhead.decode.engines.loops.opener.prepare", lambda: print("prepared"))
+    assert run("env", "--prepare").out.startswith("prepared\nclearhead ")
+
+
 def test_every_library_that_the_project_needs_and_that_it_can_use_is_named(run: Run) -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]

@@ -342,7 +342,6 @@ def test_auto_takes_the_first_engine_that_is_ready() -> None:
 
 @pytest.mark.parametrize("topology", ["encoder-decoder", "decoder-only"])
 def test_auto_takes_the_loops_once_they_are_compiled(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("numba", reason="needs the extra fast")
     net, config = model(topology)
     it = Converted(config)
     choice = choice_for(it, DecodeConfig())
@@ -368,7 +367,6 @@ def test_auto_takes_ct2_for_a_converted_model_if_its_answers_are_those_of_torch(
 
 
 def test_if_only_engines_that_are_not_ready_can_do_it_auto_takes_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("numba", reason="needs the extra fast")
     assert choose_engine(model("encoder-decoder")[1], DecodeConfig(precision="int8")) == "packed"
     monkeypatch.delitem(ENGINES, "packed")
     choice = choice_for(Converted(model("encoder-decoder")[1]), DecodeConfig(precision="int8"))

@@ -1,15 +1,14 @@
 """The loops compute what the torch modules compute, for every variant of the model, compiled or not."""
 
 import os
-import runpy
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 import torch
@@ -17,20 +16,18 @@ import torch
 from clearhead.config import DecodeConfig, ModelConfig, SpecialTokens
 from clearhead.decode.beams import Hypothesis, Request
 from clearhead.decode.engine import Batch, SearchEngine
-from clearhead.decode.engines.loops import jit, linear_layers, loops_engine, machine_code, tiles
+from clearhead.decode.engines.loops import jit, linear_layers, machine_code, native, tiles
 from clearhead.decode.engines.loops.equations import Stack
-from clearhead.decode.engines.loops.opener import LoopsOpener
-from clearhead.decode.engines.loops.stack_parts import OUT, OUT_BIAS, SLOPES
-from clearhead.decode.model_handle import InMemoryModel, as_handle
-from clearhead.decode.registry import choice_for, choose_engine, open_engine
+from clearhead.decode.engines.loops.stack_parts import PROJECTION, PROJECTION_BIAS, SLOPES
+from clearhead.decode.engines.loops.weight_arrays import SHAPE
+from clearhead.decode.model_handle import as_handle
+from clearhead.decode.registry import choose_engine, open_engine, prepare_engines
 from clearhead.decode.rules import Rules
 from clearhead.decode.search import beam_search
 from clearhead.decode.session import Session
 from clearhead.errors import ConfigError, ModelError
 from clearhead.model.transformer import build
 from tests.builders import moved
-
-numba = pytest.importorskip("numba", reason="needs the extra fast")
 
 V = 29
 SOURCES = [[5, 6, 7], [9], [], [4, 8, 10, 11, 5, 7, 20, 21, 22, 23, 24], [6, 6]]
@@ -57,6 +54,11 @@ def model(topology: str, **settings: Any) -> tuple[torch.nn.Module, ModelConfig]
     config = ModelConfig(topology=topology, **{**shape, **settings})  # type: ignore[arg-type]
     torch.manual_seed(0)
     return moved(build(config), by=0.3), config
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    machine_code.prepare()
 
 
 def engine(name: str, net: torch.nn.Module, config: ModelConfig) -> Any:
@@ -228,15 +230,18 @@ def test_int8_is_within_its_rounding_and_a_neighbour_changes_no_bit(rows: int, i
     x, w, b = (rng.normal(size=shape).astype(np.float32) for shape in ((rows, inputs), (outputs, inputs), (1, outputs)))
     codes, constants = linear_layers.quantized(w, b)
     places = np.zeros((1, SLOPES + 1, 3), np.int64)
-    places[0, OUT], places[0, OUT_BIAS] = (0, outputs, inputs), (0, *constants.shape)
-    stack = Stack(np.rec.array([(0,)], dtype=[("layers", "i8")])[0], constants.ravel(), places, np.empty(0), codes)
+    places[0, PROJECTION], places[0, PROJECTION_BIAS] = (0, outputs, inputs), (0, *constants.shape)
+    shape = np.rec.array(np.zeros(1, SHAPE))[0]
+    shape["int8"], shape["logit_scale"] = True, 1
+    stack = Stack(shape, constants.ravel(), places, np.empty(0), codes)
     found, alone = np.empty((rows, outputs), np.float32), np.empty((1, outputs), np.float32)
-    linear_layers.linear_int8(x, stack, 0, OUT, found)
+    loops = native.loaded(machine_code.machine_code_file())
+    loops.project(x, stack, found)
     step_x, step_w = np.abs(x).max(1, keepdims=True) / 127, np.abs(w).max(1) / 127  # one number is off by half a step
     bound = np.abs(x).sum(1, keepdims=True) * step_w / 2 + np.abs(w).sum(1) * step_x / 2 + inputs * step_x * step_w / 4
     assert (np.abs(found - (x @ w.T + b)) <= bound * 1.01).all()
     for r in range(rows):
-        linear_layers.linear_int8(x[r : r + 1], stack, 0, OUT, alone)
+        loops.project(x[r : r + 1], stack, alone)
         assert (alone == found[r]).all()
 
 
@@ -248,12 +253,12 @@ def test_vector_instructions_do_what_the_plain_loops_do(count: int, kind: str) -
     if kind == "bytes":
         x, panel = rng.integers(0, 256, shapes[0]).astype(np.uint8), rng.integers(-128, 128, shapes[1]).astype(np.int8)
         start, group = rng.integers(-9, 9, shapes[2]).astype(np.int32), 4
-        every = [tiles.plain_products_of_bytes, tiles.add_products_of_bytes]
-        if jit.has("avx2"):
-            every.append(numba.njit(tiles._tiled_products(four_bytes=False)))
+        every = [tiles.plain_products_of_bytes]
+        if jit.has("avx512bw" if jit.has("avx512f") else "avx2"):
+            every += [numba.njit(tiles._tiled_products(four_bytes=it)) for it in {False, jit.has("avx512vnni")}]
     else:
         x, panel, start = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
-        group, every = 1, [tiles.plain_products, tiles.add_products]
+        group, every = 1, [tiles.plain_products, numba.njit(tiles._tiled_products(four_bytes=False))]
     columns, rows = panel.reshape(-1, tiles.BLOCK, group), x[2:].reshape(count, -1, group)
     expected = start.copy()
     expected[:count] += np.einsum("rdk,dbk->rb", rows.astype(start.dtype), columns.astype(start.dtype))
@@ -297,6 +302,8 @@ def test_they_run_on_the_cpu_and_need_numba(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(ConfigError) as caught:
         choose_engine(config, DecodeConfig(engine="loops"))
     assert "pip install numba" in caught.value.what
+    with pytest.raises(ConfigError, match="can't be compiled: it needs numba") as caught:
+        prepare_engines()
 
 
 def test_a_cache_that_cannot_be_read_leaves_torch_and_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -309,104 +316,6 @@ def test_a_cache_that_cannot_be_read_leaves_torch_and_says_so(monkeypatch: pytes
         with pytest.raises(ConfigError) as caught:
             choose_engine(config, DecodeConfig(engine="loops"))
         assert "cache folder" in caught.value.what and caught.value.value == "loops"
-
-
-@pytest.mark.parametrize("topology", ["encoder-decoder", "decoder-only"])
-def test_the_first_compilation_is_announced(
-    topology: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    engine("loops", *model(topology))  # compiles, if no earlier test did
-    capsys.readouterr()
-    engine("loops", *model(topology))
-    assert capsys.readouterr().err == "" and machine_code.is_compiled()
-    monkeypatch.setattr(loops_engine, "is_compiled", lambda: False)
-    engine("loops", *model(topology))
-    first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith("compiling the engine loops") and second.startswith("compiled in ")
-
-
-def test_auto_waits_for_the_machine_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    compiled = engine("loops", *model("encoder-decoder"))
-    assert compiled and machine_code.is_compiled()
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    assert not machine_code.is_compiled()
-    monkeypatch.delenv("NUMBA_DISABLE_JIT")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert not machine_code.is_compiled() and machine_code.machine_code_folder().parent == tmp_path / "clearhead"
-
-
-def test_auto_never_takes_loops_that_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    handle = as_handle(*model("encoder-decoder"))
-    monkeypatch.setattr(InMemoryModel, "needs_module", False)  # as for a model folder
-    ready = classmethod(lambda *_: "" if machine_code.is_compiled() else "it compiles")
-    monkeypatch.setattr(LoopsOpener, "waits", ready)  # the other tests have one that never is
-    open_engine(handle, DecodeConfig(engine="loops"))
-    assert choice_for(handle, DecodeConfig(engine="auto")).name == "loops"
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    choice = choice_for(handle, DecodeConfig(engine="auto"))
-    assert choice.name == "torch" and choice.passed_over["loops"] == "it compiles"
-
-
-def test_machine_code_that_nothing_has_used_for_a_month_is_removed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    own, month = machine_code.machine_code_folder(), 30 * 24 * 3600
-    ages = {own: month + 99, own.with_name("loops-a"): month + 99, own.with_name("loops-b"): month - 99}
-    for folder, age in {**ages, own.with_name("ct2"): month + 99}.items():
-        (folder / "x").mkdir(parents=True)
-        os.utime(folder, (time.time() - age,) * 2)
-    machine_code.mark_used()
-    machine_code.remove_unused()
-    assert {it.name for it in own.parent.iterdir()} == {own.name, "loops-b", "ct2"}
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing"))
-    machine_code.mark_used()
-    machine_code.remove_unused()
-
-
-def test_machine_code_belongs_to_the_content_of_the_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    source = tmp_path / "loops.py"
-    monkeypatch.setattr(machine_code, "__file__", str(source))
-
-    def fingerprint(text: str, time: int) -> str:
-        source.write_text(text)
-        os.utime(source, (time, time))
-        return machine_code._fingerprint.__wrapped__()
-
-    assert fingerprint("a", 1) == fingerprint("a", 2) != fingerprint("b", 2)
-
-
-def test_copied_sources_with_another_time_use_the_same_machine_code(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    source = tmp_path / "one_loop.py"
-    source.write_text(
-        "from clearhead.decode.engines.loops.jit import compiled\n@compiled\ndef f(x):\n    return x + 1\n"
-    )
-    found = []
-    for day in (1, 2):
-        os.utime(source, (day * 86400,) * 2)
-        f = runpy.run_path(str(source))["f"]
-        assert f(1) == 2
-        found.append((sum(f.stats.cache_misses.values()), sum(f.stats.cache_hits.values())))
-    assert found == [(1, 0), (0, 1)]
-
-
-SCIPY = """
-import sys
-import clearhead.decode.engines.loops.jit
-assert "scipy.linalg" not in sys.modules
-import numba, numpy as np, scipy.linalg
-assert numba.njit(lambda a, b: np.dot(a, b))(np.eye(2), np.ones(2)).sum() == 2
-assert numba.njit(lambda a, b: np.interp(a, b, b))(np.ones(2), np.arange(3.0)).sum() == 2
-"""
-
-
-def test_scipy_isn_t_imported_and_other_functions_still_find_it() -> None:
-    pytest.importorskip("scipy", reason="needs the extra sklearn")
-    done = subprocess.run([sys.executable, "-c", SCIPY], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 SCRIPT = """
@@ -429,7 +338,7 @@ rules = Rules(eos=2, suppress=(0, 1, 3), beam=2)
 batch = Batch([[5, 6, 2], [9, 2]], np.array([1, 1]), [Request(max_steps=4)] * 2, rules.suppress)
 for some in LoopsEngine(Handle(), 1).search(batch, rules):
     print(*some[0].ids, f"{some[0].score:.3f}")
-print("prepared to compile" if "numba.np.polynomial" in sys.modules else "loaded", file=sys.stderr)
+print("imported numba" if "numba" in sys.modules else "loaded", file=sys.stderr)
 """
 
 
@@ -443,6 +352,6 @@ def test_uncompiled_they_are_python_and_give_the_same_answers(tmp_path: Path) ->
         command = [sys.executable, "-c", SCRIPT, str(tmp_path / "weights.npz")]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert "prepared to compile" not in done.stderr  # which takes longer than loading the machine code
+        assert "imported numba" not in done.stderr  # which takes longer than the rest
         lines.append(done.stdout)
     assert lines[0] == lines[1] and len(lines[0].splitlines()) == 2

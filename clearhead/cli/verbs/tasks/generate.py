@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ....config.messages import say
 from ...input_lines import LONGEST, STDIN, line_of, text_of, too_long
 from ...input_warnings import warn_of_bytes
-from ...models import SEARCH, add_greedy, add_model_options, apply_greedy, open_model, ready_engine
+from ...models import SEARCH, add_greedy, add_model_options, apply_greedy, open_model
 from ...output import print_pieces, to_json
 from ...parser import Options, Parser, UsageError, Verb
 
@@ -44,7 +44,6 @@ def _run(options: Options) -> None:
     app, decode = open_model(options, "generate", one_answer=not options.json)
     if not options.json and decode["n_best"] > 1:
         raise UsageError(f"--n-best {decode['n_best']} needs --json, which prints all the continuations")
-    ready_engine(app, decode, None)
     ends: dict[str, Any] = {"chars": chars, "stop": options.stop}
     texts = [_prompt(text, number) for number, text in enumerate(options.texts or [""], 1)]
     seen = set[str]()

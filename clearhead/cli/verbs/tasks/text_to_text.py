@@ -8,10 +8,10 @@ from ....config.messages import say
 from ....errors import DataError
 from ...input_lines import Place, input_groups, reads_stdin, text_of, whole_file
 from ...input_warnings import warn, warn_of_bytes, warn_of_file_name, warnings_of, warnings_of_cut
-from ...lines.answering import LineAnswers, add_line_options, check_line_options, input_size, stdin_of
+from ...lines.answering import LineAnswers, add_line_options, check_line_options
 from ...lines.printed import Printed
 from ...media_inputs import MediaInputs
-from ...models import add_model_options, open_model, ready_engine
+from ...models import add_model_options, open_model
 from ...output import print_pieces, to_json
 from ...parser import Options, Parser, UsageError, Verb
 
@@ -65,7 +65,6 @@ def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, di
         raise UsageError(f"--n-best {decode['n_best']} needs --json, which prints all the answers")
     check_line_options(options, app)
     _check_suppressed(app, decode, texts_may_be_among_them=not options.texts)
-    ready_engine(app, decode, input_size(stdin_of(piped)))
     prefix = text_of(options.prefix)
     warn_of_bytes("the prefix", prefix)
     decode["prefix"] = prefix.text

@@ -53,6 +53,14 @@ def read_prompt(decoder: Stack, tokens: Ints, place: int, cache: CacheArrays) ->
 
 
 @compiled
+def write_prompt(decoder: Stack, tokens: Ints, place: int, cache: CacheArrays, out: Floats) -> None:
+    """Read a text from position 0 into a row of the cache, and write its last state (1, D) if it isn't empty."""
+    last = read_prompt(decoder, tokens, place, cache)
+    for r in range(len(last)):
+        copy(last[r], out[r])
+
+
+@compiled
 def newest(jobs: Jobs, beams: BeamArrays, slot: int, beam: int, count: int) -> Ints:
     """Return the last tokens of a text: prompt, first input and output so far."""
     source, length, found = beams.source[slot], beams.length[slot], np.empty(count, np.int64)

@@ -1,6 +1,5 @@
 """Step engine of plain loops, compiled just in time. It runs a greedy or beam search in one call."""
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -8,18 +7,18 @@ from itertools import chain
 
 import numpy as np
 
-from ....config.messages import say
 from ....errors import ModelError, beyond_vocabulary
 from ...beams import Hypothesis, Request
 from ...engine import Batch, engine_threads
 from ...model_handle import ModelHandle
 from ...rules import FloatArray, IntArray, Rules
 from ...search import nan_error
-from . import beam_loops, jit
 from . import stack_parts as parts
+from .entries import AS_PYTHON, Entries
 from .hypotheses import AnswerArrays, Jobs, Ruling
-from .machine_code import is_compiled, mark_used, remove_unused
-from .stacks import CacheArrays, new_cache, project, read, remember
+from .jit import is_disabled
+from .machine_code import machine_code_file, prepare
+from .stacks import CacheArrays, new_cache
 from .weight_arrays import Model, load_model
 
 _POSITIONS = 128  # rows of the first table of positions; it grows when a longer text comes
@@ -42,20 +41,7 @@ class LoopsEngine:
         self.handle, self.config, self.threads, self.max_len = handle, handle.config, threads, handle.config.max_len
         self.int8 = precision == "int8"
         self.model = load_model(self.config, handle.weights(), _POSITIONS, int8=self.int8)
-
-    def compile(self) -> None:
-        """Compile the search if that hasn't been done on this machine, and say so."""
-        if not jit.enabled():
-            return
-        if is_compiled():
-            mark_used()
-            return
-        say("compiling the engine loops for this machine, once; this takes about half a minute")
-        begun, special = time.monotonic(), self.config.special
-        batch = Batch([[special.eos]], np.array([special.start]), [Request(max_steps=1)], ())
-        self.search(batch, Rules(eos=special.eos))
-        say(f"compiled in {time.monotonic() - begun:.0f} s")
-        remove_unused()
+        self.loops = _loops()
 
     @property
     def overflow(self) -> str:
@@ -73,7 +59,7 @@ class LoopsEngine:
         self.check_tokens(batch.sources, [batch.start.tolist(), [rules.eos], *prefixes])
         longest = max(map(len, batch.sources)) if self.model.decoder.shape.cross else 0
         self.reserve_positions(max(longest, _capacity(self.model, batch)))
-        return _run(self.model, batch, rules, min(self.threads, engine_threads()))
+        return _run(self.loops, self.model, batch, rules, min(self.threads, engine_threads()))
 
     @contextmanager
     def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> Iterator["LoopsDecoding"]:
@@ -84,7 +70,7 @@ class LoopsEngine:
         longest = max(map(len, sources))
         capacity = steps if self.model.decoder.shape.cross else min(longest + steps, self.max_len)
         self.reserve_positions(max(longest, capacity))
-        yield LoopsDecoding(self.model, sources, capacity)
+        yield LoopsDecoding(self.loops, self.model, sources, capacity)
 
     def check_tokens(self, sources: Iterable[Iterable[int]], outputs: Iterable[Iterable[int]] = ()) -> None:
         """Raise ModelError if a token is beyond its vocabulary, since the loops don't check where they read."""
@@ -113,9 +99,9 @@ class LoopsEngine:
 class LoopsDecoding:
     """A batch being decoded: rows b * W to b * W + W - 1 of the cache are the beams of source b."""
 
-    def __init__(self, model: Model, sources: Sequence[Sequence[int]], capacity: int) -> None:
+    def __init__(self, loops: Entries, model: Model, sources: Sequence[Sequence[int]], capacity: int) -> None:
         """`capacity` is the maximum number of tokens of a text in the cache."""
-        self.model, self.width, n = model, 1, len(sources)
+        self.loops, self.model, self.width, n = loops, model, 1, len(sources)
         self.shape = model.decoder.shape
         self.cache = new_cache(model.decoder, n, 1, capacity, max(map(len, sources)) if self.shape.cross else 1)
         self.held = np.zeros(n, np.int64)  # tokens of each row in the cache
@@ -123,9 +109,9 @@ class LoopsDecoding:
         for place, source in enumerate(sources):
             text = np.array(source, np.int64)
             if self.shape.cross:
-                remember(*model, text, place, self.cache)
+                loops.remember(*model, text, place, self.cache)
             else:
-                beam_loops.read_prompt(model.decoder, text, place, self.cache)
+                self._read_prompt(text, place)
                 self.held[place] = len(text)
 
     def step(self, tokens: IntArray, k: int, also: IntArray | None = None) -> tuple[FloatArray, IntArray]:
@@ -142,10 +128,12 @@ class LoopsDecoding:
             states[row] = self._read_again(row)
         places = np.flatnonzero(~full)
         rows = np.stack((tokens.reshape(-1)[places], places, places // self.width, self.held[places]), 1)
-        states[places] = read(self.model.decoder, rows, self.cache)
+        new = np.empty((len(rows), self.shape.d_model), np.float32)
+        self.loops.write_states(self.model.decoder, rows, self.cache, new)
+        states[places] = new
         self.held[places] += 1
         logits = np.empty((len(states), self.model.decoder.places[0, parts.PROJECTION, 1]), np.float32)
-        project(states, self.model.decoder, logits)
+        self.loops.project(states, self.model.decoder, logits)
         log_probabilities, ids = _top(logits, k, None if also is None else also.repeat(self.width))
         shape = (len(tokens), self.width, -1)
         return log_probabilities.reshape(shape), ids.reshape(shape)
@@ -156,7 +144,8 @@ class LoopsDecoding:
         past, history, memory, memory_rows, lengths = self.cache
         own = np.arange(len(rows))[:, None].repeat(history.shape[1], 1)  # a row's past is copied to it
         numbers = memory_rows[: len(sources)]
-        self.cache = CacheArrays(past[:, :, rows], own, memory[:, :, sources], numbers, lengths[sources])
+        past, memory = past.take(rows, axis=2), memory.take(sources, axis=2)
+        self.cache = CacheArrays(past, own, memory, numbers, lengths[sources])
         self.held, self.texts = self.held[rows], [list(self.texts[row]) for row in rows]
         self.width = beams.shape[1]
 
@@ -164,7 +153,13 @@ class LoopsDecoding:
         """Read the newest half of a text from position 0, and return its last state (1, D)."""
         half = max(1, int(self.shape.max_len) // 2)
         self.held[row] = half
-        return beam_loops.read_prompt(self.model.decoder, np.array(self.texts[row][-half:], np.int64), row, self.cache)
+        return self._read_prompt(np.array(self.texts[row][-half:], np.int64), row)
+
+    def _read_prompt(self, text: IntArray, row: int) -> FloatArray:
+        """Read a text from position 0 into a row of the cache. Return its last state (1, D), unless it's empty."""
+        state = np.empty((1, self.shape.d_model), np.float32)
+        self.loops.write_prompt(self.model.decoder, text, row, self.cache, state)
+        return state
 
 
 def _top(logits: FloatArray, k: int, also: IntArray | None) -> tuple[FloatArray, IntArray]:
@@ -186,15 +181,25 @@ def _supports(batch: Batch, rules: Rules) -> bool:
     return simple and not stops and rules.beam <= _WIDEST and tokens <= _FOUND_NUMBERS
 
 
-def _run(model: Model, batch: Batch, rules: Rules, threads: int) -> list[list[Hypothesis]]:
+def _loops() -> Entries:
+    """Return the compiled loops. The first call on a machine compiles them."""
+    if is_disabled():
+        return AS_PYTHON
+    prepare()
+    from .native import loaded  # it imports LLVM
+
+    return loaded(machine_code_file())
+
+
+def _run(loops: Entries, model: Model, batch: Batch, rules: Rules, threads: int) -> list[list[Hypothesis]]:
     """Return the answers to each source, best first."""
     order = sorted(range(len(batch.sources)), key=lambda n: -len(batch.sources[n]))
     shares = [order[i::threads] for i in range(min(threads, len(order)))]
     if len(shares) == 1:
-        found = [_decode(model, batch, shares[0], rules)]
+        found = [_decode(loops, model, batch, shares[0], rules)]
     else:
         with ThreadPoolExecutor(len(shares)) as pool:
-            found = list(pool.map(lambda share: _decode(model, batch, share, rules), shares))
+            found = list(pool.map(lambda share: _decode(loops, model, batch, share, rules), shares))
     answers: list[list[Hypothesis]] = [[] for _ in order]
     for share, some in zip(shares, found):
         for place, each in zip(share, some):
@@ -210,7 +215,7 @@ def _capacity(model: Model, batch: Batch) -> int:
     return min(max(map(len, batch.sources)) + steps, int(model.decoder.shape.max_len))
 
 
-def _decode(model: Model, batch: Batch, share: Sequence[int], rules: Rules) -> list[list[Hypothesis]]:
+def _decode(loops: Entries, model: Model, batch: Batch, share: Sequence[int], rules: Rules) -> list[list[Hypothesis]]:
     requests = [batch.requests[n] for n in share]
     n, beam, steps, most = len(share), rules.beam, _steps(requests), _capacity(model, batch)
     found = AnswerArrays(
@@ -231,7 +236,7 @@ def _decode(model: Model, batch: Batch, share: Sequence[int], rules: Rules) -> l
     shape = model.decoder.shape
     row_bytes = int(8 * shape.layers * shape.kv_heads * shape.d_head * most)
     slots = max(1, min(_ROWS, _CACHE_BYTES // row_bytes) // beam)
-    beam_loops.search(*model, jobs, ruling, min(slots, n), most, found)
+    loops.search(*model, jobs, ruling, min(slots, n), most, found)
     if found.failed[0] >= 0:
         raise nan_error(int(found.failed[1]), share[int(found.failed[0])])
     return [_hypotheses(found, i) for i in range(n)]

@@ -5,9 +5,10 @@ from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, ClassVar
 
 from ....config import DecodeConfig, ModelConfig
+from ....errors import ConfigError
 from ...engine import cpu_obstacle, engine_threads
 from ...model_handle import ModelHandle
-from .machine_code import cache_obstacle, is_compiled
+from .machine_code import cache_obstacle, is_compiled, prepare, prepare_later
 
 if TYPE_CHECKING:
     from .loops_engine import LoopsEngine
@@ -25,9 +26,7 @@ class LoopsOpener:
     @classmethod
     def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
         """Return the reason why the engine can't run the model, or "" if it can."""
-        if importlib.util.find_spec("numba") is None:
-            return "it needs numba: pip install numba"
-        if found := cpu_obstacle(device):
+        if found := cls.lacks() or cpu_obstacle(device):
             return found
         for setting, supported in (
             ("topology", config.topology != "encoder-only"),
@@ -43,15 +42,30 @@ class LoopsOpener:
         return cache_obstacle()
 
     @classmethod
+    def lacks(cls) -> str:
+        """Return what isn't installed, or ""."""
+        return "" if importlib.util.find_spec("numba") else "it needs numba: pip install numba"
+
+    @classmethod
     def waits(cls, decode: DecodeConfig, is_converted: Callable[[str], bool]) -> str:
         """Return what takes long in the first use, or "" if it's done."""
-        return "" if is_compiled() else "its first use compiles it for about half a minute"
+        return "" if is_compiled() else "it isn't compiled on this machine yet"
+
+    @classmethod
+    def prepare(cls) -> None:
+        """Compile it. Raise ConfigError if that's impossible here."""
+        if reason := cls.lacks() or cache_obstacle():
+            raise ConfigError(f"the engine loops can't be compiled: {reason}", name="decode.engine", value="loops")
+        prepare()
+
+    @classmethod
+    def prepare_later(cls) -> None:
+        """Let a process of low priority compile it."""
+        prepare_later()
 
     @classmethod
     def open(cls, model: ModelHandle, precision: str = "fp32") -> "LoopsEngine":
         """Return an engine for the model. It uses all cores, or OMP_NUM_THREADS."""
         from .loops_engine import LoopsEngine
 
-        engine = LoopsEngine(model, engine_threads(), precision)
-        engine.compile()
-        return engine
+        return LoopsEngine(model, engine_threads(), precision)

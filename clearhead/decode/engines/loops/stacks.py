@@ -216,6 +216,14 @@ def read(stack: Stack, rows: Ints, cache: CacheArrays) -> Floats:
 
 
 @compiled
+def write_states(stack: Stack, rows: Ints, cache: CacheArrays, out: Floats) -> None:
+    """Read tokens with the decoder, and write their states. (R, 4) -> (R, D)"""
+    states = read(stack, rows, cache)
+    for r in range(len(rows)):
+        copy(states[r], out[r])
+
+
+@compiled
 def project(x: Floats, stack: Stack, logits: Floats) -> None:
     """Score the vocabulary. (R, D) -> logits (R, V)"""
     if stack.shape.logit_scale != Float(1):

@@ -120,7 +120,7 @@ def _tiled_products(*, four_bytes: bool) -> Callable[..., None]:
 
 plain_products, plain_products_of_bytes = _plain_products(1), _plain_products(4)
 add_products, add_products_of_bytes = plain_products, plain_products_of_bytes
-if jit.enabled():
+if jit.decorators:
     add_products = compiled(_tiled_products(four_bytes=jit.has("avx512vnni")))
     if jit.has("avx512bw" if jit.has("avx512f") else "avx2"):
         add_products_of_bytes = add_products

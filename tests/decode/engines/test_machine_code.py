@@ -1,0 +1,202 @@
+"""The machine code of the loops: compiled once, by one process, and loaded by all."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clearhead.config import DecodeConfig, ModelConfig
+from clearhead.decode.engines.loops import build, entries, machine_code, native
+from clearhead.decode.engines.loops.opener import LoopsOpener
+from clearhead.decode.model_handle import InMemoryModel
+from clearhead.decode.registry import choice_for, open_engine, prepare_later
+from clearhead.errors import ConfigError
+from clearhead.folder.lock import FolderLock
+from clearhead.model.transformer import build as build_model
+
+CONFIG = ModelConfig(src_vocab_size=29, tgt_vocab_size=29, d_model=16, n_heads=2, d_ff=16, n_encoder_layers=1)
+MONTH = 30 * 24 * 3600
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache, in which nothing has been started."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(machine_code, "_started", set())
+    return tmp_path / "clearhead"
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands of the processes that are started in the background, instead of starting them."""
+    found: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: found.append(command))
+    return found
+
+
+def compiles(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Let the process that compiles run this script instead."""
+    monkeypatch.setattr(machine_code, "_command", lambda _: [sys.executable, "-c", script])
+
+
+def test_the_first_use_compiles_and_says_so(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    machine_code.prepare()
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("compiling the engine loops") and second.startswith("compiled in ")
+    assert [it.name for it in machine_code.machine_code_file().parent.iterdir()] == ["loops.o"]
+    machine_code.prepare()
+    assert capsys.readouterr().err == "" and machine_code.is_compiled()
+
+
+def test_a_compiler_that_fails_is_an_error_with_its_reason(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for script, reason in (("raise SystemExit('no room')", "no room"), ("raise SystemExit(1)", "no reason is given")):
+        compiles(monkeypatch, script)
+        with pytest.raises(ConfigError) as caught:
+            machine_code.prepare()
+        assert reason in caught.value.what and (caught.value.name, caught.value.value) == ("decode.engine", "loops")
+
+
+def test_it_is_compiled_in_the_background_once(cache: Path, started: list[list[str]]) -> None:
+    machine_code.prepare_later()
+    machine_code.prepare_later()
+    assert [command[-1] for command in started] == ["yield"]
+
+
+@pytest.mark.parametrize("why", ["disabled", "compiled", "failed"])
+def test_nothing_is_started_if_it_is_no_use(
+    why: str, cache: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = machine_code.machine_code_file()
+    if why == "disabled":
+        monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    else:
+        path.parent.mkdir(parents=True)
+        (path if why == "compiled" else path.with_suffix(".begun")).touch()
+    machine_code.prepare_later()
+    assert started == []
+
+
+def test_a_day_after_a_failure_it_is_tried_again(cache: Path, started: list[list[str]]) -> None:
+    begun = machine_code.machine_code_file().with_suffix(".begun")
+    begun.parent.mkdir(parents=True)
+    begun.touch()
+    os.utime(begun, (time.time() - 86400,) * 2)
+    machine_code.prepare_later()
+    assert len(started) == 1
+
+
+def test_two_processes_never_compile_at_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = machine_code.machine_code_file()
+    path.parent.mkdir(parents=True)
+    lock = FolderLock(path.parent, say=print)
+    build.build(path, "yield")
+    assert not path.exists()
+
+    def other_is_done(_: float) -> None:
+        path.touch()
+        lock.release()
+
+    monkeypatch.setattr(time, "sleep", other_is_done)
+    build.build(path, "wait")
+    assert path.read_bytes() == b"" and not path.with_suffix(".begun").exists()
+
+
+def test_a_process_that_was_killed_leaves_nothing_that_counts(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = machine_code.machine_code_file()
+    name = "clearhead.decode.engines.loops.compiler"
+    fake = f"import os, sys, types; m = sys.modules[{name!r}] = types.ModuleType({name!r}); m.object_code = os.abort"
+    compiles(monkeypatch, f"{fake}; import pathlib; from {build.__name__} import *; build(Path({str(path)!r}), 'wait')")
+    with pytest.raises(ConfigError):
+        machine_code.prepare()
+    assert not machine_code.is_compiled() and path.with_suffix(".begun").exists()
+    FolderLock(path.parent, say=print).release()
+
+
+def test_code_that_computes_something_else_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    wrong = entries.AS_PYTHON._replace(project=lambda x, stack, logits: logits.fill(0))
+    monkeypatch.setattr(native, "loaded", lambda _: wrong)
+    with pytest.raises(RuntimeError, match="something else"):
+        native.check(tmp_path)
+
+
+def test_auto_takes_it_once_it_is_there(
+    cache: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch, real_readiness: None
+) -> None:
+    handle = InMemoryModel(build_model(CONFIG), CONFIG)
+    monkeypatch.setattr(InMemoryModel, "needs_module", False)  # as for a model folder
+    assert choice_for(handle, DecodeConfig(engine="auto")).waiting == ("loops",) and started == []
+    open_engine(handle, DecodeConfig(engine="torch"))
+    assert started == []
+    open_engine(handle, DecodeConfig(engine="auto"))
+    assert len(started) == 1 and list(handle.engines) == ["torch fp32"]
+    path = machine_code.machine_code_file()
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert choice_for(handle, DecodeConfig(engine="auto")).name == "loops"
+    path.unlink()  # what's loaded stays
+    assert choice_for(handle, DecodeConfig(engine="auto")).name == "loops"
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert choice_for(handle, DecodeConfig(engine="auto")).name == "torch"
+
+
+def test_training_lets_it_be_compiled_for_models_that_use_it(
+    cache: Path, started: list[list[str]], real_readiness: None
+) -> None:
+    prepare_later(CONFIG, DecodeConfig(), "cuda")
+    prepare_later(ModelConfig(topology="encoder-only", src_vocab_size=29), DecodeConfig(), "cpu")
+    prepare_later(CONFIG, DecodeConfig(engine="torch"), "cpu")
+    assert started == []
+    prepare_later(CONFIG, DecodeConfig(), "cpu")
+    assert len(started) == 1
+
+
+def test_if_numba_disables_compiling_nothing_waits_and_the_loops_are_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    opened: Any = LoopsOpener.open(InMemoryModel(build_model(CONFIG), CONFIG))
+    assert opened.loops is entries.AS_PYTHON and not machine_code.is_compiled()
+
+
+def test_what_nothing_has_used_for_a_month_is_removed(cache: Path) -> None:
+    own = machine_code.machine_code_file()
+    folders = {own.parent: MONTH + 99, cache / "loops-a": MONTH + 99, cache / "loops-b": MONTH - 99}
+    for folder, age in {**folders, cache / "ct2": MONTH + 99}.items():
+        (folder / "x").mkdir(parents=True)
+        os.utime(folder, (time.time() - age,) * 2)
+    own.touch()
+    machine_code.prepare()  # marks it as used
+    machine_code._remove_unused()
+    assert {it.name for it in cache.iterdir()} == {own.parent.name, "loops-b", "ct2"}
+
+
+def test_it_belongs_to_the_content_of_the_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source = tmp_path / "loops.py"
+    monkeypatch.setattr(machine_code, "__file__", str(source))
+
+    def fingerprint(text: str, time: int) -> str:
+        source.write_text(text)
+        os.utime(source, (time, time))
+        return machine_code._fingerprint.__wrapped__()
+
+    assert fingerprint("a", 1) == fingerprint("a", 2) != fingerprint("b", 2)
+
+
+def test_arguments_of_another_type_are_rejected() -> None:
+    x, stack, logits = entries.examples()["project"]
+    machine_code.prepare()
+    project = native.loaded(machine_code.machine_code_file()).project
+    wide = np.zeros((2, 2), np.float32)
+    for wrong in ((x.astype(np.float64), stack, logits), (x[0], stack, logits), (x, stack, 1), (wide.T, stack, logits)):
+        with pytest.raises(TypeError, match="the loops are compiled for"):
+            project(*wrong)
+
+
+def test_too_little_memory_is_an_error() -> None:
+    encoder, decoder, jobs, ruling, _, _, found = entries.examples()["search"]
+    machine_code.prepare()
+    with pytest.raises(MemoryError, match="too little memory"):
+        native.loaded(machine_code.machine_code_file()).search(encoder, decoder, jobs, ruling, 2**50, 1, found)
