@@ -103,7 +103,9 @@ def reading_of(task: Sequences, read: Read) -> Reading:
     if not read.writes:
         return Reading()
     length = whole_length(task.reader, read.source, read.cut)
-    return Reading(task.reader.unknown_words(read.text), length if length > task.config.data.max_len else 0, read.cut)
+    suspicious = isinstance(read.text, str) and (read.cut or task.special.unk in read.source)
+    unknown = task.reader.unknown_words(read.text) if suspicious else ()  # it encodes the text once more
+    return Reading(unknown, length if length > task.config.data.max_len else 0, read.cut)
 
 
 def _is_blank(text: Any) -> bool:
