@@ -9,7 +9,7 @@ from typing import Any
 
 from ..config import Config, DecodeConfig
 from ..data.corpus import Corpus
-from ..decode.registry import choice_for
+from ..decode.registry import choice_for, prepare_later
 from ..errors import DataError
 from ..loading.loaded import LoadedModel
 from ..readers.lines import one_line
@@ -154,6 +154,7 @@ def evaluate(loaded: LoadedModel, read: Any, search: DecodeConfig) -> Evaluation
     engine = None
     if task.searches and loaded.config.model.topology != "encoder-only":
         engine = choice_for(loaded.handle, search).name
+        prepare_later(loaded.config.model, search, loaded.config.train.device)
     judged = task.evaluate(loaded.handle, held_out, replace(search, engine=engine or search.engine))
     counts, unread_rows = (
         (len(held_out.too_long) - len(unread), held_out.cut),

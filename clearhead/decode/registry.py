@@ -141,7 +141,7 @@ def _choose(
         return EngineChoice(_checked(config, decode, device, formats), {})
     passed_over: dict[str, str] = {}
     waiting: list[str] = []
-    for name in _fastest_first(decode.precision):
+    for name in _fastest_first(decode.precision, opened):
         is_open = f"{name} {decode.precision}" in opened
         reason = "" if is_open else _obstacle(config, name, device, formats)
         if not (reason := reason or _difference(_engine_class(name, config), decode)):
@@ -155,9 +155,14 @@ def _choose(
     return EngineChoice(waiting[0], dict(takewhile(lambda it: it[0] != waiting[0], passed_over.items())))
 
 
-def _fastest_first(precision: str) -> list[str]:
-    """Return the names of all engines. In other precisions than fp32, all others are faster than torch."""
-    return list(ENGINES) if precision == "fp32" else sorted(ENGINES, key=lambda name: name == IN_MEMORY)
+def _fastest_first(precision: str, opened: Container[str]) -> list[str]:
+    """Return the names of all engines. In other precisions than fp32, all others are faster than torch.
+
+    Engines round differently in these precisions, so one that's open stays the first choice.
+    """
+    if precision == "fp32":
+        return list(ENGINES)
+    return sorted(ENGINES, key=lambda name: (f"{name} {precision}" not in opened, name == IN_MEMORY))
 
 
 def _difference(engine: Any, decode: DecodeConfig) -> str:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from clearhead.config import settings
-from clearhead.decode.engines.loops.machine_code import machine_code_folder
+from clearhead.decode.engines.loops.machine_code import machine_code_file, prepare
 from clearhead.folder.model_folder import load_model_folder, model_files, save_files
 
 ENGINES = ("torch", "loops", "packed", "ct2")
@@ -131,8 +131,9 @@ def ask(tmp_path_factory: pytest.TempPathFactory, folders: dict[str, Path]) -> I
     warm = [json.dumps(words) for kind, it in folders.items() for words in commands(kind, it) if "ct2" not in words]
     cache = tmp_path_factory.mktemp("cache")  # for conversions; the machine code of the user's cache is used
     (cache / "clearhead").mkdir()
-    machine_code_folder().mkdir(parents=True, exist_ok=True)
-    (cache / "clearhead" / machine_code_folder().name).symlink_to(machine_code_folder())
+    prepare()
+    folder = machine_code_file().parent
+    (cache / "clearhead" / folder.name).symlink_to(folder)
     names = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "XDG_CACHE_HOME": str(cache)}
     environment = {**os.environ, **names}
     command = [sys.executable, Path(__file__).with_name("forking_child.py"), *warm]

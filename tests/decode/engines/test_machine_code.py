@@ -1,8 +1,10 @@
 """The machine code of the loops: compiled once, by one process, and loaded by all."""
 
+import gc
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 from clearhead.config import DecodeConfig, ModelConfig
-from clearhead.decode.engines.loops import build, entries, machine_code, native
+from clearhead.decode.engines.loops import build, entries, jit, machine_code, native
 from clearhead.decode.engines.loops.opener import LoopsOpener
 from clearhead.decode.model_handle import InMemoryModel
 from clearhead.decode.registry import choice_for, open_engine, prepare_later
@@ -35,7 +37,15 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The commands of the processes that are started in the background, instead of starting them."""
     found: list[list[str]] = []
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: found.append(command))
+
+    class Process:
+        def __init__(self, command: list[str], **_: Any) -> None:
+            found.append(command)
+
+        def wait(self) -> None:
+            pass
+
+    monkeypatch.setattr(subprocess, "Popen", Process)
     return found
 
 
@@ -61,6 +71,92 @@ def test_a_compiler_that_fails_is_an_error_with_its_reason(cache: Path, monkeypa
         assert reason in caught.value.what and (caught.value.name, caught.value.value) == ("decode.engine", "loops")
 
 
+def test_a_python_that_cannot_be_started_is_an_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(cache / "python"))
+    with pytest.raises(ConfigError, match="No such file"):
+        machine_code.prepare()
+    machine_code.prepare_later()
+
+
+def test_files_beside_the_package_or_in_the_working_directory_are_not_imported(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("numba", "clearhead", "sys"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')")
+    monkeypatch.chdir(tmp_path)
+    command = machine_code._command("wait")
+    command[3] = command[3].replace("main()", "import numba; print(numba.__file__, clearhead.__file__)")
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert str(tmp_path) not in done.stdout and str(Path(entries.__file__).parents[3]) in done.stdout
+
+
+def test_a_failure_is_remembered_with_its_reason(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "clearhead.decode.engines.loops.compiler"
+    fake = f"import sys, types; m = sys.modules[{name!r}] = types.ModuleType({name!r}); m.object_code = lambda: 1 / 0"
+    path = str(machine_code.machine_code_file())
+    compiles(monkeypatch, f"{fake}; import pathlib; from {build.__name__} import *; build(Path({path!r}), 'yield')")
+    with pytest.raises(ConfigError, match="can't be compiled here: ZeroDivisionError: division by zero"):
+        machine_code.prepare()
+    assert machine_code.failure() == "ZeroDivisionError: division by zero"
+
+
+def test_nothing_can_be_compiled_with_numba_disabled_or_in_a_frozen_program(
+    cache: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    with pytest.raises(ConfigError, match="this program can't start Python"):
+        machine_code.prepare()
+    machine_code.prepare_later()
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    with pytest.raises(ConfigError, match="NUMBA_DISABLE_JIT is set"):
+        machine_code.prepare()
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "")
+    assert not jit.is_disabled() and started == []
+
+
+def test_settings_of_numba_do_not_change_what_all_processes_use(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_OPT", "0")
+    assert "NUMBA_OPT" not in machine_code._surroundings()["env"]
+
+
+def test_a_process_in_the_background_is_waited_for(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiles(monkeypatch, "pass")
+    before = threading.active_count()
+    machine_code.prepare_later()
+    gc.collect()  # a forgotten process would be a ResourceWarning
+    while threading.active_count() > before:
+        time.sleep(0.01)
+
+
+def test_a_damaged_file_is_compiled_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine_code.prepare()
+    good = machine_code.machine_code_file()
+    whole = good.read_bytes()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = machine_code.machine_code_file()
+    path.parent.mkdir(parents=True)
+    compiles(monkeypatch, f"import shutil; shutil.copy({str(good)!r}, {str(path)!r})")
+    for damaged in (b"", whole[:1000], whole[:-1] + b"?"):
+        native.loaded.cache_clear()
+        path.write_bytes(damaged)
+        assert LoopsOpener.open(InMemoryModel(build_model(CONFIG), CONFIG)) and path.read_bytes() == whole
+    native.loaded.cache_clear()
+    path.unlink()  # though it was found before
+    assert LoopsOpener.open(InMemoryModel(build_model(CONFIG), CONFIG)) and path.read_bytes() == whole
+
+
+def test_in_int8_the_engine_that_is_open_stays(cache: Path, real_readiness: None) -> None:
+    path, handle = machine_code.machine_code_file(), InMemoryModel(build_model(CONFIG), CONFIG)
+    search = DecodeConfig(engine="auto", precision="int8")
+    assert choice_for(handle, search).name == "packed"
+    handle.engines["packed int8"] = object()
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert choice_for(handle, search).name == "packed"
+    handle.engines.clear()
+    assert choice_for(handle, search).name == "loops"
+
+
 def test_it_is_compiled_in_the_background_once(cache: Path, started: list[list[str]]) -> None:
     machine_code.prepare_later()
     machine_code.prepare_later()
@@ -81,11 +177,11 @@ def test_nothing_is_started_if_it_is_no_use(
     assert started == []
 
 
-def test_a_day_after_a_failure_it_is_tried_again(cache: Path, started: list[list[str]]) -> None:
+def test_an_hour_after_a_failure_it_is_tried_again(cache: Path, started: list[list[str]]) -> None:
     begun = machine_code.machine_code_file().with_suffix(".begun")
     begun.parent.mkdir(parents=True)
     begun.touch()
-    os.utime(begun, (time.time() - 86400,) * 2)
+    os.utime(begun, (time.time() - 3601,) * 2)
     machine_code.prepare_later()
     assert len(started) == 1
 
@@ -117,11 +213,11 @@ def test_a_process_that_was_killed_leaves_nothing_that_counts(cache: Path, monke
     FolderLock(path.parent, say=print).release()
 
 
-def test_code_that_computes_something_else_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_code_that_computes_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = entries.AS_PYTHON._replace(project=lambda x, stack, logits: logits.fill(0))
-    monkeypatch.setattr(native, "loaded", lambda _: wrong)
+    monkeypatch.setattr(native, "functions_of", lambda _: wrong)
     with pytest.raises(RuntimeError, match="something else"):
-        native.check(tmp_path)
+        native.check(b"")
 
 
 def test_auto_takes_it_once_it_is_there(
@@ -135,7 +231,7 @@ def test_auto_takes_it_once_it_is_there(
     open_engine(handle, DecodeConfig(engine="auto"))
     assert len(started) == 1 and list(handle.engines) == ["torch fp32"]
     path = machine_code.machine_code_file()
-    path.parent.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     assert choice_for(handle, DecodeConfig(engine="auto")).name == "loops"
     path.unlink()  # what's loaded stays
@@ -169,7 +265,7 @@ def test_what_nothing_has_used_for_a_month_is_removed(cache: Path) -> None:
         os.utime(folder, (time.time() - age,) * 2)
     own.touch()
     machine_code.prepare()  # marks it as used
-    machine_code._remove_unused()
+    build._remove_unused(own.parent)
     assert {it.name for it in cache.iterdir()} == {own.parent.name, "loops-b", "ct2"}
 
 

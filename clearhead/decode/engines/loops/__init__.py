@@ -1,1 +1,1 @@
-"""Decoding as plain loops over numpy arrays, compiled just in time."""
+"""Decoding as plain loops over numpy arrays, compiled for the machine."""

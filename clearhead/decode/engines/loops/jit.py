@@ -25,7 +25,7 @@ def compiled(function: F) -> F:
 
 def is_disabled() -> bool:
     """Return whether the loops run as Python, by NUMBA_DISABLE_JIT."""
-    return os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
+    return (os.environ.get("NUMBA_DISABLE_JIT") or "0") != "0"
 
 
 def has(feature: str) -> bool:

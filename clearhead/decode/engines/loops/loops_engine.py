@@ -1,4 +1,4 @@
-"""Step engine of plain loops, compiled just in time. It runs a greedy or beam search in one call."""
+"""Step engine of plain loops, compiled for this machine. It runs a greedy or beam search in one call."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ from . import stack_parts as parts
 from .entries import AS_PYTHON, Entries
 from .hypotheses import AnswerArrays, Jobs, Ruling
 from .jit import is_disabled
-from .machine_code import machine_code_file, prepare
+from .machine_code import discard, machine_code_file, prepare
 from .stacks import CacheArrays, new_cache
 from .weight_arrays import Model, load_model
 
@@ -185,10 +185,15 @@ def _loops() -> Entries:
     """Return the compiled loops. The first call on a machine compiles them."""
     if is_disabled():
         return AS_PYTHON
-    prepare()
     from .native import loaded  # it imports LLVM
 
-    return loaded(machine_code_file())
+    prepare()
+    try:
+        return loaded(machine_code_file())
+    except OSError:  # the file is damaged, or was removed after it was found
+        discard()
+        prepare()
+        return loaded(machine_code_file())
 
 
 def _run(loops: Entries, model: Model, batch: Batch, rules: Rules, threads: int) -> list[list[Hypothesis]]:

@@ -7,23 +7,36 @@ nor the loops.
 import hashlib
 import importlib.util
 import os
-import shutil
+import platform
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ....config.messages import say
 from ....errors import ConfigError
 from ....folder.user_cache import cache_folder
 from .jit import is_disabled
 
-_UNUSED = 30 * 24 * 3600  # seconds, until a folder is removed
 _AGAIN = 3600  # seconds after a failed attempt, in which no other one is made unasked
 _PROCESSOR = Path("/proc/cpuinfo")  # on Linux
+_FEATURES = ("model name", "flags", "Features", "CPU")  # the beginnings of its lines, on x86 and on ARM
+_ON_WINDOWS = ("BELOW_NORMAL_PRIORITY_CLASS", "CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW")
 _started: set[Path] = set()  # files that a process has been started for
+
+# What a process that compiles runs. It finds this package, and no other files beside it or in the working directory.
+_SCRIPT = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+import clearhead
+del sys.path[0]
+from clearhead.decode.engines.loops.build import main
+main()
+"""
 _found: set[Path] = set()  # files that were there; what has been loaded stays when a file is removed
 
 
@@ -37,10 +50,24 @@ def is_compiled() -> bool:
     if is_disabled():
         return False
     path = machine_code_file()
-    with suppress(OSError):  # a cache that can't be read
-        if path not in _found and path.is_file():
-            _found.add(path)
+    if path not in _found and os.access(path, os.R_OK):
+        _found.add(path)
     return path in _found
+
+
+def discard() -> None:
+    """Forget a file that can't be used, and remove it."""
+    _found.discard(machine_code_file())
+    with suppress(OSError):
+        machine_code_file().unlink()
+
+
+def failure() -> str:
+    """Return why the last attempt to compile the loops has failed, or "" if it hasn't, or isn't known to have."""
+    try:
+        return machine_code_file().with_suffix(".begun").read_text(encoding="utf-8").partition("\n")[0]
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def cache_obstacle() -> str:
@@ -67,9 +94,11 @@ def prepare() -> None:
         return
     say("compiling the engine loops for this machine, once; this takes some seconds")
     begun = time.monotonic()
-    done = subprocess.run(_command("wait"), env=_environment(), capture_output=True, text=True, check=False)
+    said = "NUMBA_DISABLE_JIT is set"
+    if not is_disabled():
+        said = _said_by_compiler()
     if not is_compiled():
-        [*_, reason] = ["no reason is given", *done.stderr.strip().splitlines()]
+        [*_, reason] = ["no reason is given", *said.strip().splitlines()]
         raise ConfigError(
             f"the engine loops can't be compiled here: {reason}",
             fix="leave out `decode.engine`, or choose another engine",
@@ -77,45 +106,55 @@ def prepare() -> None:
             value="loops",
         )
     say(f"compiled in {time.monotonic() - begun:.0f} s")
-    _remove_unused()
 
 
 def prepare_later() -> None:
     """Let a process of low priority compile the loops, unless that's done, under way, or has just failed."""
     path = machine_code_file()
-    if path in _started or is_disabled() or is_compiled():
+    if path in _started or is_disabled() or is_compiled() or not _python():
         return
     _started.add(path)
     with suppress(OSError):
         begun = path.with_suffix(".begun")
         if begun.exists() and time.time() - begun.stat().st_mtime < _AGAIN:
             return
-        subprocess.Popen(
+        path.parent.mkdir(parents=True, exist_ok=True)
+        process = subprocess.Popen(
             _command("yield"),
-            env=_environment(),
+            **_surroundings(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # it goes on when this process is interrupted
+            creationflags=sum(getattr(subprocess, name, 0) for name in _ON_WINDOWS),
         )
+        threading.Thread(target=process.wait, daemon=True).start()  # or it would stay as a zombie
+
+
+def _said_by_compiler() -> str:
+    """Run a process that compiles the loops, and return what it reports."""
+    if not _python():
+        return "this program can't start Python"
+    try:
+        machine_code_file().parent.mkdir(parents=True, exist_ok=True)
+        return subprocess.run(_command("wait"), **_surroundings(), capture_output=True, text=True, check=False).stderr
+    except OSError as error:
+        return str(error)
+
+
+def _python() -> str:
+    """Return the path of Python, or "" if this program contains it, and would be started itself."""
+    return "" if getattr(sys, "frozen", False) else sys.executable or ""
 
 
 def _command(other: str) -> list[str]:
-    return [sys.executable, "-m", "clearhead.decode.engines.loops.build", str(machine_code_file()), other]
+    return [_python(), "-P", "-c", _SCRIPT, str(Path(__file__).parents[4]), str(machine_code_file().absolute()), other]
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment, in which this package is found however it was found here."""
-    own = str(Path(__file__).parents[4])
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH"))))}
-
-
-def _remove_unused() -> None:
-    """Remove the machine code of other versions and environments that nothing has used for a month."""
-    for folder in cache_folder().glob("loops-*"):
-        with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > _UNUSED:
-                shutil.rmtree(folder, ignore_errors=True)
+def _surroundings() -> dict[str, Any]:
+    """Return a folder and an environment without settings of numba, since all processes use what's compiled."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    return {"cwd": machine_code_file().parent, "env": environment}
 
 
 @cache
@@ -124,9 +163,10 @@ def _fingerprint() -> str:
     for path in sorted(Path(__file__).parent.glob("*.py")):
         found.update(path.read_bytes())
     found.update(_numba_version().encode())
+    found.update(f"{platform.machine()} {platform.processor()}".encode())
     if _PROCESSOR.exists():
         lines = _PROCESSOR.read_text(errors="replace").splitlines()
-        found.update("\n".join(sorted({it for it in lines if it.startswith(("model name", "flags"))})).encode())
+        found.update("\n".join(sorted({it for it in lines if it.startswith(_FEATURES)})).encode())
     return found.hexdigest()[:16]
 
 

@@ -8,7 +8,7 @@ from ....config import DecodeConfig, ModelConfig
 from ....errors import ConfigError
 from ...engine import cpu_obstacle, engine_threads
 from ...model_handle import ModelHandle
-from .machine_code import cache_obstacle, is_compiled, prepare, prepare_later
+from .machine_code import cache_obstacle, failure, is_compiled, prepare, prepare_later
 
 if TYPE_CHECKING:
     from .loops_engine import LoopsEngine
@@ -49,7 +49,9 @@ class LoopsOpener:
     @classmethod
     def waits(cls, decode: DecodeConfig, is_converted: Callable[[str], bool]) -> str:
         """Return what takes long in the first use, or "" if it's done."""
-        return "" if is_compiled() else "it isn't compiled on this machine yet"
+        if is_compiled():
+            return ""
+        return f"it can't be compiled here: {reason}" if (reason := failure()) else "it isn't compiled here yet"
 
     @classmethod
     def prepare(cls) -> None:
