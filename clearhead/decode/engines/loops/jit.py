@@ -13,7 +13,7 @@ SYMBOL = "clearhead_loops"  # the name of the compiled function
 F = TypeVar("F", bound=Callable[..., Any])
 
 decorators: list[Callable[[Any], Any]] = []
-"""What turns functions into those that numba compiles: one decorator in the process of `compiler`, none elsewhere."""
+"""Decorators for the functions that numba compiles: one in the process of `compiler`, and none elsewhere."""
 
 
 def compiled(function: F) -> F:

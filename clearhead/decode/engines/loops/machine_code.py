@@ -94,9 +94,7 @@ def prepare() -> None:
         return
     say("compiling the engine loops for this machine, once; this takes some seconds")
     begun = time.monotonic()
-    said = "NUMBA_DISABLE_JIT is set"
-    if not is_disabled():
-        said = _said_by_compiler()
+    said = "NUMBA_DISABLE_JIT is set" if is_disabled() else _said_by_compiler()
     if not is_compiled():
         [*_, reason] = ["no reason is given", *said.strip().splitlines()]
         raise ConfigError(
@@ -163,8 +161,10 @@ def _fingerprint() -> str:
     for path in sorted(Path(__file__).parent.glob("*.py")):
         found.update(path.read_bytes())
     found.update(_numba_version().encode())
-    found.update(f"{platform.machine()} {platform.processor()}".encode())
-    if _PROCESSOR.exists():
+    found.update(platform.machine().encode())
+    if not _PROCESSOR.exists():
+        found.update(platform.processor().encode())  # on Linux, this would start a process
+    else:
         lines = _PROCESSOR.read_text(errors="replace").splitlines()
         found.update("\n".join(sorted({it for it in lines if it.startswith(_FEATURES)})).encode())
     return found.hexdigest()[:16]
