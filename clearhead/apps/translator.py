@@ -26,7 +26,7 @@ from ..tasks.source_reader import whole_length
 from ..tokenization.detokenize import GrowingText
 from .answers import BriefResult, Reading, Result, Scored, ScoredAnswer
 from .app import ONE, App
-from .inputs import as_source, as_sources, as_text, as_token_ids, is_one_source, read_data
+from .inputs import as_source, as_sources, as_text, as_token_ids, is_one_source, reading_data
 
 if TYPE_CHECKING:
     from ..inspection.media.timings import TokenTiming
@@ -195,17 +195,20 @@ class Translator(App):
         Returns:
             The scored pairs in order, and a report. Pairs that are too long for the model are reported as skipped.
         """
+        search = self.decode_config() if alpha is None else self.decode_config(alpha=alpha)
+        with reading_data(self.task, self.config, pairs) as read:
+            return self._scored(read, search.alpha)
+
+    def _scored(self, pairs: Any, alpha: float) -> tuple[list[Scored], Report]:
         from ..scoring.score_labels import what_was_cut
 
-        search = self.decode_config() if alpha is None else self.decode_config(alpha=alpha)
-        pairs = read_data(self.task, self.config, pairs)
         found = self.task.scorer(pairs)
         examples, report = self.task.examples((found.sources, found.targets)), deepcopy(pairs.report)
         for it in found.skipped:
             report.skip(it.line, it.reason, it.text)
         report.used = len(examples)
         report.notes += [what_was_cut(len(found.cut), self.task.units.sources)] if found.cut else []
-        target, penalty = self.tokenizers.target, Rules(eos=self.task.special.eos, alpha=search.alpha).penalty
+        target, penalty = self.tokenizers.target, Rules(eos=self.task.special.eos, alpha=alpha).penalty
         scored, of_pairs = [], self.task.forcing.log_probabilities(self.model, examples)
         for row, (place, logprobs) in enumerate(zip(found.kept, of_pairs)):
             total, pieces = sum(logprobs), tuple(target.pieces(examples.targets[row][1:-1]))

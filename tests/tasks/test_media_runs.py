@@ -134,6 +134,8 @@ def test_transcripts_are_learnt(tmp_path: Path) -> None:
     assert scores["cer"] <= 0.03 and scores["recordings"] == 30
     samples, text = held_out[0]
     assert app(samples) == text and app([samples, samples]) == [text, text]
+    (right, wrong), _ = app.score([(samples, text), (samples, text[::-1] + text[0])])
+    assert right.text == text and right.score > wrong.score
 
 
 # --- resume
