@@ -1,4 +1,6 @@
-"""Answer image and audio files named on the command line or on standard input. One that can't be read loses no others.
+"""Answer image and audio files named on the command line or on standard input.
+
+An unreadable file doesn't affect the others.
 
 Its line of output is empty, or a JSON object with the key "error", so that line n still belongs to file n. The command
 then ends with exit code 1.

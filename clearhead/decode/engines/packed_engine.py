@@ -1,4 +1,4 @@
-"""The engine `torch` with weights of fewer bits, which are laid out once for the processor.
+"""The engine `torch` with lower-precision weights, which are laid out once for the processor.
 
 It runs the modules of `clearhead.model`. Only their `Linear` layers are replaced, in a copy that shares all weights:
 

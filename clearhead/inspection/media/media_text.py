@@ -68,7 +68,7 @@ def _padded(row: NDArray[np.float64], room: int, color: bool) -> str:
 
 
 def _lines(read: AudioInput, rows: Sequence[str], maps: Sequence[InputMap], color: bool) -> list[str]:
-    """Return a line of shades for each row of each map, below the time and the loudness."""
+    """Return a row of shading for each row of each map, below the time and the loudness."""
     label = min(_LABEL, max(map(cell_len, [*rows, "loudness"]))) + 1
     n_columns = min(read.n_positions * max(1, _MOST // read.n_positions), _MOST)
     loudness = read.spectrogram.mean(1)

@@ -53,7 +53,7 @@ class Occlusion:
 
     @property
     def correlations(self) -> dict[str, float]:
-        """The rank correlation of the falls with attention and with rollout, over all rows and parts."""
+        """The rank correlation of the score drops with attention and with rollout, over all rows and parts."""
         return {name: rank_correlation(self.falls, getattr(self, name)) for name in ("attention", "rollout")}
 
     def to_dict(self) -> dict[str, Any]:

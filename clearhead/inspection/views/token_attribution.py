@@ -111,7 +111,7 @@ def _path(forward: Pass, given: Tensor, blank: Tensor, points: int, each: bool) 
 
 @dataclass(frozen=True)
 class TokenAttribution:
-    """How much each token of the input mattered. A positive number speaks for what was said.
+    """How much each token of the input mattered. A positive number supports the answer.
 
     Attributes:
         tokens: the names of the input's tokens, S.
@@ -160,13 +160,13 @@ class TokenAttribution:
 
     def _of_label(self) -> Iterator[str]:
         name, most = self.said[0], float(self.falls.abs().max()) or 1.0
-        yield f'which tokens spoke for "{name}" (log-probability {float(self.whole[0]):.4f})'
+        yield f'which tokens support "{name}" (log-probability {float(self.whole[0]):.4f})'
         yield f"  {'token':<{_NAME}}{'hiding it':>10}{'gradients':>11}"
         for token, fall, slope in zip(self.tokens, self.falls[:, 0].tolist(), self.gradients[:, 0].tolist()):
             yield f"  {left(token, _NAME)}{fall:>+10.4f}{slope:>+11.4f}  {bar(fall, most)}".rstrip()
 
     def _of_answer(self) -> Iterator[str]:
-        yield "how much each token mattered: the fall of the log-probability when it is hidden,"
+        yield "how much each token mattered: the drop in log-probability when it is hidden,"
         yield "and integrated gradients"
         width = min(_NAME, max(map(cell_len, self.said)))
         half = (WIDTH - width - 4) // 2

@@ -72,7 +72,7 @@ def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, di
 
 
 def _answer_files(options: Options, verb: str, what: str) -> None:
-    """Print one answer per line for each file, like `_answer_texts`. A file that can't be read loses no others."""
+    """Print one answer per line for each file, like `_answer_texts`. An unreadable file doesn't affect the others."""
     app, decode, piped = _opened(options, verb, len(options.texts))
 
     def answer(names: list[str]) -> Sequence[Any]:

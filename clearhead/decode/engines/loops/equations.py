@@ -29,7 +29,7 @@ class Stack(NamedTuple):
 
 @compiled
 def part_of(stack: Stack, layer: int, part: int) -> Floats:
-    """Return the numbers of a matrix: row after row, or in panels if it belongs to a linear layer. (F * D,)"""
+    """Flatten a matrix: row after row, or in panels if it belongs to a linear layer. (F * D,)"""
     at, rows, columns = stack.places[layer, part, 0], stack.places[layer, part, 1], stack.places[layer, part, 2]
     return stack.floats[at : at + rows * columns]
 
