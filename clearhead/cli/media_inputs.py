@@ -1,9 +1,7 @@
 """Answer image and audio files named on the command line or on standard input.
 
-An unreadable file doesn't affect the others.
-
-Its line of output is empty, or a JSON object with the key "error", so that line n still belongs to file n. The command
-then ends with exit code 1.
+An unreadable file doesn't affect the others: its line of output is empty, or a JSON object with the key "error", so
+that line n still belongs to file n. The command then ends with exit code 1.
 """
 
 from collections.abc import Callable, Sequence
