@@ -13,6 +13,7 @@ from ..views.explanation import Explanation
 from ..views.head_grid import heads_of
 from ..views.part_table import part_rows
 from .arrays import bits_array, bytes_array, float_array, weights_array
+from .part_equations import part_equation
 
 _VALUES = 8  # of a token's vector
 
@@ -24,11 +25,15 @@ def part_data(explanation: Explanation) -> list[dict[str, Any]]:
 
 
 def part_facts(model: nn.Module, trace: Trace) -> list[dict[str, Any]]:
-    """Return the parts in the order of computation: shapes, parameters, times and source code."""
+    """Return the parts in the order of computation: shapes, parameters, times, equations and source code."""
     modules, found = dict(named_parts(model)), []
     for row in part_rows(model, trace):
         part = _module(model, row.name, modules)
-        about = {"class": type(part).__name__, "code": "" if part is None else _source(part)}
+        about = {
+            "class": type(part).__name__,
+            "code": "" if part is None else _source(part),
+            "equation": part_equation(model, row.name, part),
+        }
         found.append(row.to_dict() | about)
     return found
 

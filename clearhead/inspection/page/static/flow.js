@@ -4,7 +4,7 @@ import {asTable, g, h, pressed, roving, section, table} from "./dom.js";
 import {drawCells, shade} from "./colours.js";
 import {headsOn} from "./data.js";
 import {count, percent, short} from "./numbers.js";
-import {equation, partKind, partTitle, sectionOf} from "./parts.js";
+import {partKind, partTitle, sectionOf} from "./parts.js";
 
 const ACROSS = {embedding: 66, embedded: 22, types: 44, self: 70, cross: 70, feed_forward: 68, add: 15, norm: 15, projection: 48, pointer: 52, head: 56, softmax: 68};
 const UPRIGHT = {embedding: 34, self: 58, cross: 58, feed_forward: 36, softmax: 36};
@@ -159,7 +159,7 @@ export function flow(page, state) {
       code.hidden = true;
       return about.replaceChildren(h("b", {}, partTitle(it.name)), h("span", {}, "switched off: zeros take the place of its output"));
     }
-    about.replaceChildren(h("b", {}, partTitle(it.name)), h("code", {}, equation(page, it.name)), h("span", {}, it.input_shape?.length ? `${size(it.input_shape)} → ${size(it.shape)}` : `out ${size(it.shape)}`),
+    about.replaceChildren(h("b", {}, partTitle(it.name)), it.equation ? h("code", {}, it.equation) : "", h("span", {}, it.input_shape?.length ? `${size(it.input_shape)} → ${size(it.shape)}` : `out ${size(it.shape)}`),
       h("span", {}, `${count(it.parameters)} parameters`), h("span", {}, `${it.milliseconds.toFixed(2)} ms`), of ? h("span", {}, `paper § ${of}`) : "", first("first values in:", it.inputs), first("out:", it.values));
     code.hidden = !it.code;
     code.firstChild.textContent = `Source code of ${it.class}`;

@@ -1,4 +1,4 @@
-// The parts of a model: their names, their equations and the paper's sections.
+// The parts of a model: their names and the paper's sections.
 
 /** Figure 1's colour of a part. */
 export function partKind(name) {
@@ -23,15 +23,6 @@ export function partTitle(name) {
   const [stack, ...rest] = name.split("."), layer = /^\d+$/.test(rest[0]) ? rest.shift() : null, last = rest[0] ?? stack;
   const what = {self: stack === "decoder" ? "Masked self-attention" : "Self-attention", cross: "Cross-attention", feed_forward: "Feed-forward", embedding: "Embedding", types: "Token types", embedding_norm: "Embedding norm", embedded: "Positions", norm: "Final norm", projection: "Linear", pointer: "Pointer", head: "Head"}[last] ?? "Add & norm";
   return `${what}, ${stack === "head" ? "" : stack}${layer === null ? "" : ` layer ${layer}`}`.replace(/, $/, "");
-}
-
-/** A part's equation. */
-export function equation(page, name) {
-  const last = name.split(".").pop(), {d_model: d, d_head: k, pre_norm: pre} = page.model;
-  return {
-    self: `softmax(QKᵀ/√${k})V`, cross: `softmax(QKᵀ/√${k})V`, feed_forward: "f(xW₁ + b₁)W₂ + b₂", embedding: `E[token] · √${d}`,
-    embedded: "x + PE(position)", projection: "xEᵀ", norm: "norm(x)", head: "xW + b", pointer: "p·P(vocabulary) + (1 − p)·P(copy)",
-  }[last] ?? (pre ? "x + Sublayer(norm(x))" : "norm(x + Sublayer(x))");
 }
 
 /** The section of the paper that describes a part. */
