@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..config import Config, DecodeConfig
 from ..data.corpus import Corpus
-from ..decode.registry import choice_for, prepare_later
+from ..decode.registry import with_one_engine
 from ..errors import DataError
 from ..loading.loaded import LoadedModel
 from ..readers.lines import one_line
@@ -151,11 +151,11 @@ def evaluate(loaded: LoadedModel, read: Any, search: DecodeConfig) -> Evaluation
     unread = tuple(it for it in held_out.too_long if it.reason == UNREADABLE)
     if unread and not held_out.sources:
         raise nothing_readable(files, task.units.sources, unread)
-    engine = None
+    engine, used = None, search
     if task.searches and loaded.config.model.topology != "encoder-only":
-        engine = choice_for(loaded.handle, search).name
-        prepare_later(loaded.config.model, search, loaded.config.train.device)
-    judged = task.evaluate(loaded.handle, held_out, replace(search, engine=engine or search.engine))
+        used = with_one_engine(loaded.handle, search)
+        engine = used.engine
+    judged = task.evaluate(loaded.handle, held_out, used)
     counts, unread_rows = (
         (len(held_out.too_long) - len(unread), held_out.cut),
         _rows_of(task, unread, read.report.width),

@@ -77,6 +77,16 @@ def open_engine(model: ModelHandle, decode: DecodeConfig) -> Engine:
     return opened
 
 
+def with_one_engine(model: ModelHandle, decode: DecodeConfig) -> DecodeConfig:
+    """Return the settings with the name of the engine that `open_engine` chooses now, for answers that belong together.
+
+    If a faster one has to be prepared, another process does that for later answers.
+    """
+    choice = choice_for(model, decode)
+    _prepare_later(choice, model.config)
+    return replace(decode, engine=choice.name)
+
+
 def prepare(model: ModelHandle, decode: DecodeConfig) -> None:
     """Open the fastest engine that `auto` passes over for its long first use, so that it's chosen from now on."""
     for name in choice_for(model, decode).waiting[:1]:

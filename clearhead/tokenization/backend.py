@@ -82,7 +82,7 @@ def open_backend(text: str, content: dict[str, Any]) -> tokenizers.Tokenizer:
     _check_merges(content["model"])
     with as_exceptions():
         found: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(text)
-    for pattern in patterns(content):
+    for pattern in patterns({name: it for name, it in content.items() if name != "model"}):  # a vocabulary has none
         _try(pattern)
     with as_exceptions():
         found.decode_batch([[], *([i] for i in range(min(found.get_vocab_size(), _DECODED)))])

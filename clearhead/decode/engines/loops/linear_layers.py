@@ -14,11 +14,19 @@ from .tiles import BLOCK, ROWS, add_products, add_products_of_bytes
 _BIAS, _SCALE, _OFFSET = range(3)  # rows of an int8 part's constants
 
 
-def panels(matrix: Floats) -> Floats:
-    """Return a matrix in panels of BLOCK rows, each transposed. Zeros fill up the last one. (F, D) -> (F' * D,)"""
-    padded = np.zeros((-(-len(matrix) // BLOCK) * BLOCK, matrix.shape[1]), np.float32)
-    padded[: len(matrix)] = matrix
-    return padded.reshape(-1, BLOCK, matrix.shape[1]).transpose(0, 2, 1).ravel()
+def panels_size(outputs: int, inputs: int) -> int:
+    """Return the number of floats in the panels of a matrix."""
+    return -(-outputs // BLOCK) * BLOCK * inputs
+
+
+def write_panels(matrix: Floats, found: Floats) -> None:
+    """Write a matrix to zeros in panels of BLOCK rows, each transposed. The last one isn't full. (F, D) -> (F' * D,)"""
+    outputs, inputs = matrix.shape
+    full = outputs // BLOCK
+    places = found.reshape(-1, inputs, BLOCK)
+    places[:full] = matrix[: full * BLOCK].reshape(full, BLOCK, inputs).transpose(0, 2, 1)
+    if full < len(places):
+        places[full, :, : outputs - full * BLOCK] = matrix[full * BLOCK :].T
 
 
 def quantized(weight: Floats, bias: Floats) -> tuple[NDArray[np.int8], Floats]:

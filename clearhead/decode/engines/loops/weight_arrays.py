@@ -14,7 +14,7 @@ from ...model_handle import Weights
 from ...position_tables import alibi_slopes, position_table, relative_table, rotary_frequencies
 from . import stack_parts as parts
 from .equations import GELU, GELU_TANH, RELU, SILU, Floats, Stack
-from .linear_layers import panels, quantized
+from .linear_layers import panels_size, quantized, write_panels
 
 _LINEAR = {getattr(parts, name.removesuffix("_BIAS")) for name in vars(parts) if name.endswith("_BIAS")}
 _ACTIVATIONS = {"relu": RELU, "gelu": GELU, "gelu_tanh": GELU_TANH, "silu": SILU, "swiglu": SILU, "geglu": GELU_TANH}
@@ -101,7 +101,7 @@ class _Sides:
                     found, block[part + 1] = quantized(array, block[part + 1])
                     places[layer, part] = codes.add(found), *array.shape
                 else:
-                    places[layer, part] = floats.add(panels(array)), *array.shape
+                    places[layer, part] = floats.add(array, in_panels=True), *array.shape
         shape = _shape(self.config, layers, cross, self.int8)
         return Stack(shape, floats.joined(), places, self.frequencies(), codes.joined())
 
@@ -184,21 +184,30 @@ class _Sides:
 
 
 class _Joined:
-    """Arrays one after the other, each at a multiple of 64 bytes."""
+    """Arrays one after the other, each at a multiple of 64 bytes.
+
+    They're copied once, to where they stay, since new memory takes longer than copying.
+    """
 
     def __init__(self, kind: type[np.number[Any]]) -> None:
-        self.kind, self.arrays, self.end = kind, [np.zeros(0, kind)], 0
+        self.kind, self.arrays, self.end = kind, list[tuple[int, NDArray[Any], bool]](), 0
 
-    def add(self, array: NDArray[Any]) -> int:
-        """Append an array, and return its place."""
-        place, padding = self.end, -array.size % (64 // array.itemsize)
-        self.arrays += [array.ravel(), np.zeros(padding, self.kind)]
-        self.end += array.size + padding
+    def add(self, array: NDArray[Any], *, in_panels: bool = False) -> int:
+        """Append an array, or a matrix in panels, and return its place."""
+        place, size = self.end, panels_size(*array.shape) if in_panels else array.size
+        self.arrays.append((place, array, in_panels))
+        self.end += size + -size % (64 // array.itemsize)
         return place
 
     def joined(self) -> NDArray[Any]:
         """Return all arrays as one."""
-        return np.concatenate(self.arrays)
+        found = np.zeros(self.end, self.kind)
+        for place, array, in_panels in self.arrays:
+            if in_panels:
+                write_panels(array, found[place : place + panels_size(*array.shape)])
+            else:
+                found[place : place + array.size] = array.ravel()
+        return found
 
 
 def _shape(config: ModelConfig, layers: int, cross: bool, int8: bool) -> np.record:
