@@ -28,7 +28,8 @@ from pathlib import Path
 
 CORES = len(os.sched_getaffinity(0))
 CELLS = {"greedy, 1": (1, 1), "beam 4, 1": (4, 1), "greedy, 32": (1, 32), "beam 4, 32": (4, 32)}  # beam, batch
-ARRANGEMENTS = {"torch": [(1, CORES)], "loops": [(CORES, 1)], "ct2": [(CORES, 1), (1, CORES)]}  # streams, threads
+EITHER = [(CORES, 1), (1, CORES)]  # streams, threads
+ARRANGEMENTS = {"torch": [(1, CORES)], "loops": EITHER, "ct2": EITHER}
 ONE_STREAM = {"torch": [(1, CORES)], "loops": [(1, 1)], "ct2": [(1, 1), (1, CORES)]}
 KINDS = {"fp32": "float32", "int8": "int8_float32", "bf16": "bfloat16"}  # in CTranslate2
 GPT2, PROMPT, NEW = "gpt2", 32, 256
@@ -308,13 +309,15 @@ def compare(options: argparse.Namespace, folder: str) -> None:
 
 
 def ratios_to_ct2(contenders: Sequence[Contender]) -> Iterator[str]:
-    """Yield, for each precision, the rates of the loops divided by CTranslate2's best ones, by each measure."""
-    for ours in contenders:
-        peers = [it for it in contenders if (it.engine, it.precision) == ("ct2", ours.precision)]
-        if ours.engine == "loops" and peers:
-            best = [max(it.medians[measure] for it in peers) for measure in (0, 1)]
-            ratios = [rate / theirs for rate, theirs in zip(ours.medians, best)]
-            yield " | ".join([ours.precision, *(f"{it:.2f}" if it >= 1 else f"**{it:.2f}**" for it in ratios)])
+    """Yield, for each precision, the best rates of the loops divided by CTranslate2's, by each measure."""
+    for precision in dict.fromkeys(it.precision for it in contenders):
+        ours, theirs = (
+            [it.medians for it in contenders if (it.engine, it.precision) == (engine, precision)]
+            for engine in ("loops", "ct2")
+        )
+        if ours and theirs:
+            ratios = [max(some) / max(others) for some, others in zip(zip(*ours), zip(*theirs))]
+            yield " | ".join([precision, *(f"{it:.2f}" if it >= 1 else f"**{it:.2f}**" for it in ratios)])
 
 
 def processor() -> str:

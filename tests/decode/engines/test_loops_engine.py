@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numba
 import numpy as np
@@ -29,6 +29,7 @@ from clearhead.errors import ConfigError, ModelError
 from clearhead.model.transformer import build
 from tests.builders import moved
 
+Precision = Literal["fp32", "int8"]
 V = 29
 SOURCES = [[5, 6, 7], [9], [], [4, 8, 10, 11, 5, 7, 20, 21, 22, 23, 24], [6, 6]]
 VARIANTS: list[dict[str, Any]] = [
@@ -61,8 +62,8 @@ def compiled() -> None:
     machine_code.prepare()
 
 
-def engine(name: str, net: torch.nn.Module, config: ModelConfig) -> Any:
-    return open_engine(as_handle(net, config), DecodeConfig(engine=name))
+def engine(name: str, net: torch.nn.Module, config: ModelConfig, precision: Precision = "fp32") -> Any:
+    return open_engine(as_handle(net, config), DecodeConfig(engine=name, precision=precision))
 
 
 def answers(
@@ -185,13 +186,14 @@ def test_a_table_of_positions_grows_with_the_texts() -> None:
     assert caught.value.name == "model.max_len"
 
 
-def test_weights_of_nan_are_reported() -> None:
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_weights_of_nan_are_reported(precision: Precision) -> None:
     net, config = model("encoder-decoder")
     with torch.no_grad():
         net.decoder.norm = torch.nn.Identity()
         net.decoder.blocks[1].feed_forward.outer.bias[3] = torch.nan
     with pytest.raises(ModelError) as caught:
-        answers(engine("loops", net, config), config, Rules(eos=2), whole=True)
+        answers(engine("loops", net, config, precision), config, Rules(eos=2), whole=True)
     assert "token 1" in caught.value.what and caught.value.name == "probabilities"
 
 

@@ -11,6 +11,7 @@ from .hypotheses import (
     Top,
     add_answer,
     add_unfinished,
+    block_maxima,
     log_sum_exp,
     offer,
     offer_all,
@@ -239,7 +240,8 @@ def choose(
             if total == -np.inf:
                 continue
             row = beams.rows[slot, w]
-            normalizer = log_sum_exp(logits[row])
+            maxima = block_maxima(logits[row])
+            normalizer = log_sum_exp(logits[row], maxima)
             if np.isnan(normalizer):
                 found.failed[0], found.failed[1] = source, length + 1
                 return
@@ -247,5 +249,5 @@ def choose(
                 part = logits[row, forced] - normalizer
                 count = offer(top, count, total + np.float64(part), w, forced, part)
             else:
-                count = offer_all(top, count, logits[row], normalizer, total, w, too_short, rules)
+                count = offer_all(top, count, logits[row], maxima, normalizer, total, w, too_short, rules)
         advance(jobs, rules, beams, slot, top, count, found, history)

@@ -11,6 +11,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba.core import codegen, compiler_lock, cpu, registry, types
+from numba.core.runtime import nrtdynmod
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
@@ -103,6 +104,21 @@ class _Dispatcher(registry.CPUDispatcher):
         return super().get_call_template([types.unliteral(arg) for arg in args], kws)
 
 
+def _count(module: Any, operation: str, ordering: str) -> Any:
+    """Define a function that adds or subtracts one reference, and returns the new number.
+
+    Arrays that one thread makes are never seen by another, so numba's atomic instructions would only cost time.
+    """
+    word = ir.IntType(64)
+    function = ir.Function(module, ir.FunctionType(word, [word.as_pointer()]), f"count_{operation}")
+    builder = ir.IRBuilder(function.append_basic_block())
+    [at] = function.args
+    number = getattr(builder, operation)(builder.load(at), ir.Constant(word, 1))
+    builder.store(number, at)
+    builder.ret(number)
+    return function
+
+
 def _decorate(function: Any) -> Any:
     return _Dispatcher(function, targetoptions=dict(_OPTIONS))
 
@@ -173,6 +189,7 @@ def object_code() -> bytes:
     gc.disable()  # it would take a fifth of the time
     # The functions of numba that the loops call are compiled in this context, too.
     registry.cpu_target._toplevel_target_context = _Context(registry.cpu_target.typing_context, "cpu")
+    vars(nrtdynmod)["_define_atomic_inc_dec"] = _count
     jit.decorators.append(_decorate)
     from numba import typeof
 

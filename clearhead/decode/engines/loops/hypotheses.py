@@ -13,6 +13,7 @@ from .jit import compiled
 from .stacks import Ints
 
 _BLOCK = 64  # logits that are compared at once before they are compared one by one
+_LEAST, _ALL_BUT_SIGN = np.int32(-(2**31)), np.int32(2**31 - 1)
 
 
 class Jobs(NamedTuple):
@@ -74,22 +75,27 @@ class Top(NamedTuple):
 
 
 @compiled
-def largest(x: Floats) -> Float:
-    """Return the maximum of x, found in _BLOCK parts so that it vectorises."""
-    found = np.full(_BLOCK, -np.inf, np.float32)
-    for first in range(0, len(x), _BLOCK):
-        part = x[first : first + _BLOCK]
+def block_maxima(x: Floats) -> Floats:
+    """Return the maximum of every _BLOCK numbers. (V,) -> (V / _BLOCK,)
+
+    They're compared as integers, since a maximum that respects NaN isn't vectorised. NaN counts as more than infinity.
+    """
+    bits, found = x.view(np.int32), np.empty((len(x) + _BLOCK - 1) // _BLOCK, np.float32)
+    for block in range(len(found)):
+        part, highest = bits[block * _BLOCK : (block + 1) * _BLOCK], _LEAST
         for i in range(len(part)):
-            found[i] = part[i] if part[i] > found[i] else found[i]
-    for i in range(1, _BLOCK):
-        found[0] = max(found[0], found[i])
-    return found[0]
+            key = np.int32(part[i] ^ ((part[i] >> np.int32(31)) & _ALL_BUT_SIGN))  # ordered as the numbers are
+            highest = max(highest, key)
+        found[block] = np.int32(highest ^ ((highest >> np.int32(31)) & _ALL_BUT_SIGN)).view(np.float32)
+    return found
 
 
 @compiled
-def log_sum_exp(x: Floats) -> Float:
-    """Return log(sum(exp(x))). (V,)"""
-    highest, total = largest(x), ZERO
+def log_sum_exp(x: Floats, maxima: Floats) -> Float:
+    """Return log(sum(exp(x))). (V,), (V / _BLOCK,)"""
+    highest, total = maxima[0], ZERO
+    for i in range(1, len(maxima)):
+        highest = max(highest, maxima[i])
     for i in range(len(x)):
         total += exp(x[i] - highest)
     return highest + Float(np.log(total))
@@ -112,26 +118,22 @@ def offer(top: Top, count: int, total: float, beam: int, token: int, log_probabi
 
 
 @compiled
-def reach(logits: Floats, normalizer: Float, least: Float) -> bool:
-    """Return whether any log-probability is at least this."""
-    found = 0
-    for i in range(len(logits)):
-        found += logits[i] - normalizer >= least
-    return found > 0
-
-
-@compiled
 def offer_all(
-    top: Top, count: int, logits: Floats, normalizer: Float, total: float, beam: int, too_short: bool, rules: Ruling
+    top: Top,
+    count: int,
+    logits: Floats,
+    maxima: Floats,
+    normalizer: Float,
+    total: float,
+    beam: int,
+    too_short: bool,
+    rules: Ruling,
 ) -> int:
-    """Offer every allowed successor of a beam. Return the number of candidates."""
-    for first in range(0, len(logits), _BLOCK):
-        end, enough = min(first + _BLOCK, len(logits)), -np.inf
-        if count == len(top.totals):
-            enough = top.totals[count - 1] - total
-        if not reach(logits[first:end], normalizer, Float(enough)):
+    """Offer every allowed successor of a beam. Return the number of candidates. (V,), (V / _BLOCK,)"""
+    for block in range(len(maxima)):
+        if count == len(top.totals) and maxima[block] - normalizer < Float(top.totals[count - 1] - total):
             continue
-        for token in range(first, end):
+        for token in range(block * _BLOCK, min((block + 1) * _BLOCK, len(logits))):
             reached = total + np.float64(logits[token] - normalizer)
             if count == len(top.totals) and reached <= top.totals[count - 1]:
                 continue

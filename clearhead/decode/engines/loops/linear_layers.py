@@ -7,11 +7,12 @@ In int8, weights have a scale for each output, and activations one for each row.
 import numpy as np
 from numpy.typing import NDArray
 
-from .equations import ONE, ZERO, Float, Floats, Stack, copy, part_of
+from .equations import ONE, Float, Floats, Stack, copy, part_of
 from .jit import compiled
 from .tiles import BLOCK, ROWS, add_products, add_products_of_bytes
 
 _BIAS, _SCALE, _OFFSET = range(3)  # rows of an int8 part's constants
+_MAGNITUDE = np.int32(2**31 - 1)  # the bits of a number without its sign, which are ordered as the magnitudes are
 
 
 def panels_size(outputs: int, inputs: int) -> int:
@@ -87,10 +88,11 @@ def linear_float(x: Floats, stack: Stack, layer: int, part: int, out: Floats) ->
 @compiled
 def quantize_row(x: Floats, codes: NDArray[np.uint8]) -> Float:
     """Write round(x / scale) + 128, and return the scale: the largest magnitude / 127. (D,) -> (D',)"""
-    largest = ZERO
+    bits, highest = x.view(np.int32), np.int32(0)
     for d in range(len(x)):
-        largest = max(largest, abs(x[d]))
-    scale = largest / Float(127) if largest > ZERO else ONE
+        magnitude = np.int32(bits[d] & _MAGNITUDE)
+        highest = max(highest, magnitude)
+    scale = np.int32(highest).view(np.float32) / Float(127) if highest > 0 else ONE
     inverse = ONE / scale
     for d in range(len(x)):
         codes[d] = np.uint8(np.int32(np.floor(x[d] * inverse + Float(128.5))))
