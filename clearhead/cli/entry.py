@@ -31,6 +31,8 @@ _FILES = {"import": "import_", **{task: f"tasks.{task}" for task in TASKS}}  # n
 _FILES |= dict.fromkeys(_SHARED, "tasks.text_to_text")
 
 _CONTROL = re.compile(r"(?!\x1b\[(?:48;5;\d+|0)m)[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the colours of `explain`
+_QUOTED = re.compile(r"`([a-z_.]+)(?:=([^`]*))?`")
+_SETTING = re.compile(r"(?<![\w.`'-])((?:data|model|train|decode)\.[a-z_]\w*)(?:=('[^']*'|[^\s,;:()]+))?")
 
 
 class _Verbs(Mapping[str, Verb]):
@@ -102,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             import traceback
 
             traceback.print_exc()
-        code, message = _explain(error, arguments[0] if arguments else "")
+        code, message = _explain(error, arguments)
         if message:  # another process of a training run has printed it
             say(message)
         return code
@@ -137,17 +139,19 @@ def _run(arguments: Sequence[str]) -> int:
     )
 
 
-def _explain(error: BaseException, verb: str) -> tuple[int, str]:
+def _explain(error: BaseException, arguments: Sequence[str]) -> tuple[int, str]:
     """Return the exit code and the message for an exception."""
+    verb = arguments[0] if arguments else ""
     match error:
         case KeyboardInterrupt():
             return 130, f"stopped by {_SIGNALS[signal.SIGINT]}"
         case ClearheadError() if hasattr(error, "exit_code"):  # a signal stopped training
-            return error.exit_code, _with_options(str(error), verb)
+            return error.exit_code, _with_options(str(error), arguments)
         case UsageError():
-            return 2, f"error: {_with_options(str(error), verb)}\n  see: clearhead {f'{verb} ' * (verb in VERBS)}--help"
+            see = f"see: clearhead {f'{verb} ' * (verb in VERBS)}--help"
+            return 2, f"error: {_with_options(str(error), arguments)}\n  {see}"
         case ClearheadError():
-            return (2 if isinstance(error, ConfigError) else 1), f"error: {_with_options(str(error), verb)}"
+            return (2 if isinstance(error, ConfigError) else 1), f"error: {_with_options(str(error), arguments)}"
         case _ if is_out_of_memory(error):
             advice = VERBS[verb].less_memory if verb in VERBS else "close other programs"
             return 1, f"error: this machine has run out of memory\n  {advice}"
@@ -161,26 +165,31 @@ def _explain(error: BaseException, verb: str) -> tuple[int, str]:
             return 1, f"internal error: {type(error).__name__}: {what}\n  run it again with --debug for a traceback"
 
 
-def _with_options(message: str, verb: str) -> str:
-    """Replace arguments and settings in backticks by the options of a verb: `resume=True` by --resume.
+def _with_options(message: str, arguments: Sequence[str]) -> str:
+    """Replace arguments and settings by the options of a verb: `resume=True` by --resume, decode.beam=0 by --beam 0.
 
-    Errors speak Python, since they are raised there too.
+    Errors speak Python, since they are raised there too. Those in backticks are replaced in every message, and others
+    only if one of them was typed, since a setting may come from a file, where it has its dotted name.
     """
-    if "`" not in message or verb not in VERBS:
+    verb = arguments[0] if arguments else ""
+    if verb not in VERBS or not (_QUOTED.search(message) or _SETTING.search(message)):
         return message
     options: dict[str, argparse.Action] = {}
     for action in parser_of(VERBS[verb], full=True)._actions:
         if action.option_strings:
             options.setdefault(action.dest, action)
+    typed = {it.partition("=")[0] for it in arguments[1:] if it.startswith("-")}
 
     def spelled(found: re.Match[str]) -> str:
         name, value = found.groups()
         if name not in options:
             return found[0]
-        option = options[name].option_strings[0]
+        option = next((it for it in options[name].option_strings if it in typed), options[name].option_strings[0])
         return option if not value or options[name].nargs == 0 else f"{option} {value}"
 
-    return re.sub(r"`([a-z_.]+)(?:=([^`]*))?`", spelled, message)
+    message = _QUOTED.sub(spelled, message)
+    named = [options[it[1]] for it in _SETTING.finditer(message) if it[1] in options]
+    return _SETTING.sub(spelled, message) if any(typed & {*it.option_strings} for it in named) else message
 
 
 def _end_at_signals() -> None:

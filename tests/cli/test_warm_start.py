@@ -53,7 +53,7 @@ def test_a_language_model_needs_no_warm_start(run: Run, tmp_path: Path) -> None:
     book.write_text("Once upon a time.\n" * 50)
     done = run("train", book, "--task", "generate", "--out", tmp_path / "model", "--warm-start", "denoise", *TINY)
     assert done.code == 2 and not (tmp_path / "model").exists()
-    assert "train.warm_start" in done.err and "--texts" in done.err
+    assert "--warm-start" in done.err and "--texts" in done.err
 
 
 def test_another_way_to_begin_is_a_wrong_use(run: Run, tmp_path: Path) -> None:

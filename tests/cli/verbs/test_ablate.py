@@ -147,7 +147,7 @@ def test_a_folder_that_cannot_be_written_to_is_no_failure(
         (["{folder}", "nowhere.tsv", "--score", "blue"], 2, "score='blue'"),
         (["{folder}", "{pairs}", "--png", "."], 2, "--png"),
         (["{folder}", "{pairs}", "--png", "heads.jpg"], 2, "--png"),
-        (["{folder}", "{pairs}", "--temperature", "2"], 2, "decode.temperature"),
+        (["{folder}", "{pairs}", "--temperature", "2"], 2, "--temperature 2"),
         (["{folder}", "{pairs}", "--part", "heads"], 2, "'--parts'"),
     ],
 )

@@ -103,9 +103,9 @@ def test_of_several_models_the_one_that_refuses_is_named(run: Run, folder: Path,
     del values["format_version"]
     save_files(other, model_files(config=values | {"decode": values["decode"] | {"sample": True}}))
     done = run("evaluate", folder, other, "--data", pairs, "--beam", "2")
-    assert done.code == 2 and f"error: {other}: decode.beam=2 would have no effect" in done.err
+    assert done.code == 2 and f"error: {other}: --beam 2 would have no effect" in done.err
     narrow = run("evaluate", folder, folder, "--data", pairs, "--n-best", "9")
-    assert narrow.code == 2 and f"error: {folder}: " in narrow.err and "decode.n_best" in narrow.err
+    assert narrow.code == 2 and f"error: {folder}: " in narrow.err and "--n-best 9" in narrow.err
 
 
 def test_a_folder_that_cannot_be_written_to_loses_the_file_but_not_the_scores(

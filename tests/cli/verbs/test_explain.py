@@ -301,7 +301,7 @@ def test_looking_changes_no_bit_of_the_answer(model_folder: Path) -> None:
         (["--film"], 2, "model folder"),
         (["{folder}", TEXT, "--film"], 2, "--film"),
         (["{folder}", "--film", "--beam", "2"], 2, "--beam"),
-        (["{folder}", TEXT, "--temperature", "2"], 2, "decode.temperature"),
+        (["{folder}", TEXT, "--temperature", "2"], 2, "--temperature 2"),
     ],
 )
 def test_what_cannot_be_explained_is_rejected(run: Run, model_folder: Path, arguments, code, named) -> None:

@@ -119,7 +119,7 @@ def test_of_the_search_only_the_length_penalty_is_a_matter_of_scoring(
 
 def test_a_wrong_length_penalty_is_refused_before_the_pairs_are_read(run: Run, model_folder: Path) -> None:
     done = run("score", model_folder, "absent.tsv", "--alpha", "-1")
-    assert done.code == 2 and "decode.alpha" in done.err
+    assert done.code == 2 and "--alpha -1" in done.err
 
 
 def test_scoring_without_a_file_or_a_model_is_a_wrong_use(run: Run, model_folder: Path) -> None:

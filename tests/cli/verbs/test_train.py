@@ -152,7 +152,7 @@ def test_a_wrong_number_of_processes_is_a_wrong_use_of_a_dry_run_too(run: Run, c
         (["--decode.engine", "xyz"], "decode.engine"),
         (["--train.best", "blue"], "train.best"),
         (["--train.best", "newest", "--train.patience", "3"], "train.patience"),
-        (["--device", "cuda:99"], "train.device"),
+        (["--device", "cuda:99"], "--device 'cuda:99'"),
     ],
 )
 def test_a_bad_choice_is_reported_before_the_data_is_read(

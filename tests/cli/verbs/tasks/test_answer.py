@@ -109,7 +109,7 @@ def test_a_long_question_is_read_from_its_beginning_which_is_said(run: Run, answ
         (("--context", "missing.txt", WHO), 1, "missing.txt"),
         (("--context", "blank.txt", WHO), 1, "the context is blank"),
         (("--context", "latin.txt", WHO), 1, "latin.txt"),
-        (("--context", "text.txt", WHO, "--n-best", "30"), 2, "decode.n_best"),
+        (("--context", "text.txt", WHO, "--n-best", "30"), 2, "--n-best 30"),
         (("--context", "text.txt", WHO, "--alpha", "1"), 2, "'--alpha'"),
     ],
 )
@@ -257,8 +257,8 @@ def test_a_run_that_is_resumed_ends_as_one_that_was_not(questions: Path, tmp_pat
     ("setting", "named"),
     [
         ("--model.topology=decoder-only", "model.topology"),
-        ("--reverse", "data.reverse"),
-        ("--source-column=context", "data.source_column"),
+        ("--reverse", "--reverse"),
+        ("--source-column=context", "--source-column"),
         ("--decode.alpha=2", "decode.alpha"),
         ("--train.best=bleu", "train.best"),
         ("--data.max_len=15", "data.max_len"),

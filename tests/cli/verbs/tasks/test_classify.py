@@ -176,9 +176,9 @@ def test_a_model_that_translates_is_no_beginning(run: Run, trained: Path, model_
     done = run(
         "train", trained / "texts.tsv", "--task", "classify", "--out", tmp_path / "m", "--init-from", model_folder
     )
-    assert done.code == 2 and "train.init_from" in done.err and str(model_folder) in done.err
+    assert done.code == 2 and "--init-from" in done.err and str(model_folder) in done.err
     done = run("train", trained / "texts.tsv", "--task", "classify", "--dry-run", "--init-from", model_folder)
-    assert done.code == 2 and "train.init_from" in done.err
+    assert done.code == 2 and "--init-from" in done.err
 
 
 @pytest.mark.slow
@@ -312,7 +312,7 @@ def test_two_models_are_compared_on_the_same_texts(run: Run, trained: Path, fold
 
 def test_a_search_has_no_place_in_evaluation(run: Run, trained: Path, folder: Path) -> None:
     done = run("evaluate", folder, "--data", trained / "test.tsv", "--beam", "2")
-    assert done.code == 2 and "decode.beam" in done.err
+    assert done.code == 2 and "--beam 2" in done.err
 
 
 def test_a_model_that_translates_is_not_compared_with_one_that_classifies(run, trained, folder, model_folder) -> None:

@@ -255,11 +255,11 @@ def test_json_has_tokens_and_probabilities(run: Run, folder: Path) -> None:
         (["--chars", "many"], "--chars many"),
         (["--greedy", "--beam", "2"], "--greedy"),
         (["--greedy", "--sample"], "--greedy"),
-        (["--greedy", "--seed", "3"], "decode.seed"),
+        (["--greedy", "--seed", "3"], "--seed 3"),
         (["--n-best", "2"], "--json"),
         (["--stop", ""], "empty"),
-        (["--beam", "2"], "decode.beam"),
-        (["--engine", "warp"], "decode.engine"),
+        (["--beam", "2"], "--beam 2"),
+        (["--engine", "warp"], "--engine 'warp'"),
     ],
 )
 def test_options_that_make_no_sense_are_rejected(run: Run, folder: Path, options: list[str], named: str) -> None:

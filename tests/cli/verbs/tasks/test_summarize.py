@@ -165,7 +165,7 @@ def test_a_document_longer_than_those_of_training_is_read_to_its_cut_and_that_is
         (["-", "--file", "a.txt"], 2, "standard input"),
         (["-", "a"], 2, "standard input"),
         (["a", "--stream", "--json"], 2, "--stream"),
-        (["a", "--max-len", "0"], 2, "decode.max_len"),
+        (["a", "--max-len", "0"], 2, "--max-len 0"),
     ],
 )
 def test_what_cannot_be_is_refused(run: Run, trained: Path, arguments: list[str], code: int, message: str) -> None:

@@ -136,7 +136,7 @@ def test_a_wrong_setting_is_refused_before_the_weights_are_read(
 ) -> None:
     monkeypatch.setattr("clearhead.folder.model_folder.load_model_folder", None)
     for options, named in (
-        (["--beam", "0"], "decode.beam"),
+        (["--beam", "0"], "--beam 0"),
         (["--alpha", "much"], "'much'"),
         (["--threads=0"], "threads"),
     ):
@@ -175,11 +175,11 @@ def test_a_model_that_draws_takes_more_answers_than_beams_and_its_seed(
 @pytest.mark.parametrize(
     ("stored", "given", "named"),
     [
-        ({"beam": 2}, ["--n-best", "3"], "decode.n_best"),
-        ({"beam": 5, "n_best": 5}, ["--beam", "4"], "decode.n_best"),
-        ({"min_len": 9}, ["--max-len", "8"], "decode.max_len"),
-        ({"sample": True}, ["--diverse", "--n-best", "2"], "decode.diverse"),
-        ({"sample": True}, ["--beam", "2"], "decode.beam"),
+        ({"beam": 2}, ["--n-best", "3"], "--n-best 3"),
+        ({"beam": 5, "n_best": 5}, ["--beam", "4"], "--beam 4"),
+        ({"min_len": 9}, ["--max-len", "8"], "--max-len 8"),
+        ({"sample": True}, ["--diverse", "--n-best", "2"], "--diverse"),
+        ({"sample": True}, ["--beam", "2"], "--beam"),
     ],
 )
 def test_what_the_stored_search_contradicts_is_rejected_before_any_input_is_read(
@@ -261,7 +261,7 @@ def test_pieces_are_written_one_line_a_text(run: Run, model_folder: Path) -> Non
     done = run("translate", model_folder, "I", "--stream", "--json")
     assert done.code == 2 and "--stream" in done.err
     done = run("translate", model_folder, "I", "--stream", "--beam", "4")
-    assert done.code == 2 and "decode.beam" in done.err
+    assert done.code == 2 and "--beam 4" in done.err
 
 
 def test_what_could_not_be_read_is_said_of_streamed_lines_too(
@@ -280,10 +280,23 @@ def test_what_could_not_be_read_is_said_of_streamed_lines_too(
 def test_settings_of_sampling_without_it_and_of_the_beam_beside_it_are_refused(run: Run, model_folder: Path) -> None:
     for option, value in (("--temperature", 2), ("--top-k", 5), ("--top-p", 0.5), ("--min-p", 0.1), ("--seed", 7)):
         done = run("translate", model_folder, "I", option, value)
-        assert (done.code, done.out) == (2, "") and "decode.sample=true" in done.err
+        assert (done.code, done.out) == (2, "") and f"{option} {value}" in done.err and "--sample" in done.err
         assert run("translate", model_folder, "I", option, value, "--sample").code == 0
     done = run("translate", model_folder, "I", "--sample", "--beam", "4")
     assert done.code == 2 and done.err.startswith("error: --beam can't be combined with --sample\n")
+
+
+def test_an_error_names_the_option_that_was_typed_and_a_setting_that_was_not(
+    run: Run, searching: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder, file = searching(beam=2), tmp_path / "beam.toml"
+    for typed, named in ((["--decode.n_best=3"], "--decode.n_best 3"), (["--n-best", "3"], "--n-best 3")):
+        done = run("translate", folder, "I", *typed)
+        assert done.code == 2 and done.err.startswith(f"error: {named} is larger than --beam 2\n")
+        assert done.err.endswith("increase --beam, or set --sample\n")
+    file.write_text("[decode]\nbeam = 0\n", encoding="utf-8")
+    done = run("train", "pairs.tsv", "--out", tmp_path / "model", "--config", file)
+    assert done.code == 2 and "decode.beam=0 is out of range" in done.err
 
 
 def test_a_text_that_an_option_swallows_is_missed_before_standard_input_is_read(
