@@ -38,7 +38,8 @@ from clearhead.model.transformer import build
 from clearhead.pictures.canvas import STRONG, drawing
 from clearhead.tasks.examples import Examples
 from clearhead.tasks.loss import smoothed_cross_entropy
-from clearhead.tasks.translate.task import Translation
+from clearhead.tasks.source_reader import TextReader
+from clearhead.tasks.teacher_forcing import TeacherForcing
 from clearhead.tokenization.ragged import Ragged
 from clearhead.training.memory import keep_freed_memory
 from clearhead.training.prepare import prepare
@@ -119,17 +120,19 @@ class Clearhead(Contender):
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__(options)
         keep_freed_memory()
-        self.task = Translation(cast(Any, None), self.config)
+        model = self.config.model
+        reader = TextReader(cast(Any, None), model.max_len, model.begins, self.config)  # of tokens, not of text
+        self.forcing = TeacherForcing(reader, self.config)
         self.update = Update(build(self.config.model), self.loss, self.config.train)
 
     def loss(self, model: nn.Module, rows: np.ndarray) -> Tensor:
         """Return the loss of copying the sentences."""
-        return self.task.loss(model, self.examples, rows, smoothing=0.1)
+        return self.forcing.loss(model, self.examples, rows, smoothing=0.1)
 
     def loss_of_logits(self, model: nn.Module, rows: np.ndarray) -> Tensor:
         """Return the same loss, from the logits of the whole batch."""
-        batch = self.task.batch(self.examples, rows)
-        logits = self.task.logits(model, batch).flatten(0, 1)
+        batch = self.forcing.batch(self.examples, rows)
+        logits = self.forcing.logits(model, batch).flatten(0, 1)
         return smoothed_cross_entropy(logits, batch.outputs.flatten(), smoothing=0.1)
 
     def step(self, rows: np.ndarray, step: int) -> None:

@@ -3,7 +3,7 @@
 If a vocabulary has no padding token, the id of padding is one past its last id.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from ..model.fronts.tokens import Projection
 
 _ROWS = 128  # rows processed at a time; in float32, they stay in the CPU cache between passes
+_GRAIN = 64  # rows by which batches may differ in size: oneDNN compiles products for each size
 _PROJECTED = 2**23  # logits computed at a time: few enough for the cache, and enough for a fast product
 
 
@@ -33,10 +34,13 @@ def projected_cross_entropy(
     over rows, so they are computed together with the loss. All logits would take more memory than the rest of the step.
     """
     device, dtype = x.device.type, x.dtype
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device) and dtype != torch.float64:
+    given = projection.scaled(x), projection.weight, projection.bias, targets, smoothing, pad
+    if not torch.amp.is_autocast_available(device):
+        return cast(Tensor, _ProjectedCrossEntropy.apply(*given, dtype))  # type: ignore[no-untyped-call]
+    if torch.is_autocast_enabled(device) and dtype != torch.float64:
         dtype = torch.get_autocast_dtype(device)  # as autocast computes products
-    given = projection.scaled(x), projection.weight, projection.bias, targets
-    return cast(Tensor, _ProjectedCrossEntropy.apply(*given, smoothing, pad, dtype))  # type: ignore[no-untyped-call]
+    with torch.autocast(device, enabled=False):  # it would compute the softmax in float32, with copies on both sides
+        return cast(Tensor, _ProjectedCrossEntropy.apply(*given, dtype))  # type: ignore[no-untyped-call]
 
 
 def log_probability_of(targets: Tensor, log_p: Tensor) -> Tensor:
@@ -105,28 +109,50 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
-    """The loss of projected vectors, with all gradients."""
+    """The loss of projected vectors, with all gradients.
+
+    Passes over the logits take most of the time, so the only one is the softmax, which replaces them. The share of the
+    loss that's spread over the vocabulary is linear in the logits, so it needs only sums of weights and of vectors. For
+    logits y = x W^T + b, p = softmax(y), target t, smoothing s and n tokens other than padding:
+
+        loss    = -log p_t + s y_t - (s/n) u(y),  with u(y) = sum of all y_v but padding's = x u(W) + u(b)
+        d/dx    = (p - (1-s) [t]) W - (s/n) u(W)
+        d/dW    = (p - (1-s) [t])^T x - (s/n) x in every row but padding's, and the same for b with x = 1
+    """
 
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, pad: int,
         dtype: torch.dtype,
     ) -> Tensor:  # fmt: skip
-        loss = x.new_zeros((), dtype=torch.promote_types(x.dtype, torch.float32))
+        exact = torch.promote_types(x.dtype, torch.float32)
         given, needed = (x, weight, bias), ctx.needs_input_grad
         gradients = [torch.zeros_like(it) if it is not None and need else None for it, need in zip(given, needed)]
         of_x, of_weight, of_bias = gradients
-        w, b = weight.to(dtype), None if bias is None else bias.to(dtype)
-        for rows in _pieces(x, _PROJECTED // len(weight)):
-            block = x[rows].to(dtype)
-            logits = F.linear(block, w, b)
-            loss += _loss(logits, targets[rows], smoothing, pad, logits if any(needed) else None)
+        padding = (targets == pad)[:, None]
+        x = x.masked_fill(padding, 0.0)  # so that padding adds nothing to d/dW
+        blocks, w, b = _padded(x.to(dtype), 0.0), weight.to(dtype), None if bias is None else bias.to(dtype)
+        targets, padded = _padded(targets[:, None], pad), _padded(padding, True)
+        loss = x.new_zeros((), dtype=exact)
+        for rows in _pieces(blocks, _power_of_two(_PROJECTED // len(weight))):
+            block = blocks[rows]
+            p = F.linear(block, w, b)
+            target = _inside(targets[rows], p)
+            wanted = smoothing * p.gather(-1, target).to(exact)
+            torch.softmax(p, -1, out=p)
+            wanted -= _log_of_targets(p, target, block, w, b)
+            loss += wanted.masked_fill_(padded[rows], 0.0).sum()
+            p[torch.arange(len(p), device=p.device), target[:, 0]] += smoothing - 1  # scatter_add_ would copy all of p
             if of_x is not None:
-                of_x[rows] = logits @ w  # now p - q
+                part = of_x[rows]  # fewer at the end
+                part.copy_((p @ w)[: len(part)])
             if of_weight is not None:
-                of_weight += logits.T @ block
+                of_weight += p.T @ block
             if of_bias is not None:
-                of_bias += logits.sum(0, dtype=of_bias.dtype)
+                of_bias += p.masked_fill_(padded[rows], 0.0).sum(0, dtype=of_bias.dtype)
+        loss -= _spread(x, weight, bias, padding, smoothing, pad, gradients)
+        if of_x is not None:
+            of_x.masked_fill_(padding, 0.0)
         ctx.save_for_backward(*gradients)
         return loss
 
@@ -134,6 +160,29 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         return *(None if it is None else it * upstream for it in ctx.saved_tensors), None, None, None, None
+
+
+def _spread(
+    x: Tensor, weight: Tensor, bias: Tensor | None, padding: Tensor, smoothing: float, pad: int,
+    gradients: Sequence[Tensor | None],
+) -> Tensor | float:  # fmt: skip
+    """Return (s/n) u(y), summed over all rows, and subtract its gradients from `gradients`."""
+    if not smoothing:
+        return 0.0
+    real = torch.arange(len(weight), device=weight.device) != pad
+    share, exact = smoothing / int(len(weight) - (pad < len(weight))), torch.promote_types(x.dtype, torch.float32)
+    vectors, tokens = x.sum(0, dtype=exact), (~padding).sum(dtype=exact)
+    words = weight.sum(0, dtype=exact) - (weight[pad] if pad < len(weight) else 0.0)
+    total = (vectors * words).sum()
+    if bias is not None:
+        total = total + tokens * bias.masked_fill(~real, 0.0).sum(dtype=exact)
+    for gradient, value in zip(gradients, (words, vectors, tokens)):
+        if gradient is not None:
+            gradient -= share * value
+    for gradient, value in zip(gradients[1:], (vectors, tokens)):
+        if gradient is not None and pad < len(weight):
+            gradient[pad] += share * value
+    return share * total
 
 
 def _loss(logits: Tensor, targets: Tensor, smoothing: float, pad: int, gradient: Tensor | None) -> Tensor:
@@ -162,6 +211,29 @@ def _loss(logits: Tensor, targets: Tensor, smoothing: float, pad: int, gradient:
         p.scatter_add_(-1, _inside(target, p), p.new_full(target.shape, smoothing - 1))
         gradient[rows] = p.mul_(real)
     return loss
+
+
+def _log_of_targets(p: Tensor, targets: Tensor, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
+    """Return log p of each target, with p = softmax(x w^T + b). Where p underflows, the logits are computed again.
+
+    (N, V), (N, 1), (N, D) -> (N, 1)
+    """
+    likely = p.gather(-1, targets)
+    log_p, small = likely.to(torch.promote_types(p.dtype, torch.float32)).log(), likely < torch.finfo(p.dtype).tiny
+    if small.any():
+        rows = small[:, 0]
+        log_p[rows] = F.linear(x[rows], w, b).to(log_p.dtype).log_softmax(-1).gather(-1, targets[rows])
+    return log_p
+
+
+def _padded(rows: Tensor, value: float) -> Tensor:
+    """Append rows with this value up to a multiple of `_GRAIN`, since each new number of rows costs a compilation."""
+    return F.pad(rows, (0, 0, 0, -len(rows) % _GRAIN), value=value)
+
+
+def _power_of_two(most: int) -> int:
+    """Return the largest power of two that's at most so large, or 1."""
+    return 1 << max(most.bit_length() - 1, 0)
 
 
 def _pieces(x: Tensor, size: int) -> Iterator[slice]:
