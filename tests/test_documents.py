@@ -180,7 +180,17 @@ def test_the_page_on_classification_runs(here: Path, capsys: Capture) -> None:
         Path(name).write_text("".join(lines), encoding="utf-8")
     Path("texts.csv").write_text("topic,author,body\n" + "".join(f"a{n % 2},me,text {n}\n" for n in range(40)))
     Path("new.txt").write_text("One line.\n\nAnother.\n", encoding="utf-8")
+    Path("tickets.csv").write_text("id,text\n1,One line.\n", encoding="utf-8")
     Page("docs/tasks/classify.md", capsys).run()
+
+
+def test_the_page_on_tables_runs(here: Path, capsys: Capture) -> None:
+    from tests.serving.small_models import make
+
+    make(here / "models" / "topics", "classify")
+    Path("tickets.csv").write_text("id,subject,body\n17,Refund,It was empty\n", encoding="utf-8")
+    Page("docs/tables.md", capsys).run()
+    assert Path("labelled.csv").read_text(encoding="utf-8").startswith("id,subject,body,label,probability\n17,Refund,")
 
 
 def test_the_page_on_summaries_runs(here: Path, capsys: Capture) -> None:

@@ -13,6 +13,7 @@ from ..config.values import finite
 from ..errors import ConfigError, DataError, TrainingError
 from ..loading.loaded import LoadedModel, check_stored_engine
 from ..tokenization.source_and_target import Tokenizers
+from .annotation.row_answers import RowAnswers
 from .answers import PlainAnswer, Reading
 from .inputs import as_sources, as_text, as_texts, check_type, check_whole, reading_data
 
@@ -31,7 +32,7 @@ _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")  # these only mat
 ONE = {"n_best": 1}  # for a single answer, regardless of the model's settings
 
 
-class App:
+class App(RowAnswers):
     """A model with its tokenizer and settings, ready for raw text.
 
     The weights are read on first use. A pickled app contains the path of its model folder, not the weights, so the

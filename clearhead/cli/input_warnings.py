@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from ..tasks.fill.fillings import Filled
 
 _FILE_NAME = re.compile(
-    r"\S+\.(txt|text|md|rst|tex|csv|tsv|jsonl?|xml|html?|pdf|docx?|odt|rtf|log|gz|bz2|xz|zip)", re.I
+    r"\S+\.(txt|text|md|rst|tex|csv|tsv|jsonl?|parquet|xml|html?|pdf|docx?|odt|rtf|log|gz|bz2|xz|zip)", re.I
 )
+_TABLE_NAME = re.compile(r".+\.(csv|tsv|jsonl|ndjson|parquet)(\.gz|\.xz)?", re.I)
 
 
 def warn(place: str, line: Line, result: "Reading | Result | Labelled | FoundAnswer | Filled") -> None:
@@ -63,11 +64,15 @@ def _damaged(place: str) -> str:
 
 
 def warn_of_file_name(place: str, text: str, option: str) -> None:
-    """Warn about a text that seems to be the name of a file, and suggest the option that reads text files."""
+    """Warn about a text that seems to be the name of a file, and suggest the option that reads it.
+
+    `option` reads text files. Tables are read by `--data`.
+    """
     from ..readers.media.media_files import PLURAL, modality_by_name
 
     is_file = os.path.isfile(text)  # noqa: PTH113 - Path.is_file raises an error for a long text
     kind = modality_by_name(text) if is_file else None
+    option = "--data" if _TABLE_NAME.fullmatch(text) else option
     if is_file or _FILE_NAME.fullmatch(text):
         how = f"this model doesn't read {PLURAL[kind]}" if kind else f"to read the file: {option} {shlex.quote(text)}"
         say(f"{place}, {text}, looks like a file name but is read as a text; {how}")

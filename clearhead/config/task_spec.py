@@ -28,6 +28,8 @@ class TaskSpec:
         fields: what a request at /api/TASK has besides the model and the search settings, inputs first.
         needed: those of the fields that it can't do without.
         search: the search settings that a request can have.
+        columns: what an answered table has more: new columns, with the fields of the answer's record. By default, it's
+            the task's noun for an answer, with the record's `text`.
         example: a text that every model of the task answers, if one is enough.
         in_page: True if a web page can contain its models.
     """
@@ -40,6 +42,7 @@ class TaskSpec:
     fields: Mapping[str, Kind] = field(default_factory=lambda: {"text": "texts"})
     needed: Sequence[str] = ("text",)
     search: Sequence[str] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
     example: str = ""
     in_page: bool = False
 
@@ -68,6 +71,7 @@ TASKS: dict[str, TaskSpec] = {
         method="continuations",
         fields={"text": "texts", "chars": "limit", "stop": "stops", "stream": "flag"},
         needed=(),
+        columns={"continuation": "text"},
         search=_search_but("suppress", "min_ratio", "max_ratio"),
         in_page=True,
     ),
@@ -75,6 +79,7 @@ TASKS: dict[str, TaskSpec] = {
         "Classification",
         {"model.topology": "encoder-only", "model.head": "class"},
         media={"image": "ImageClassification", "audio": "AudioClassification"},
+        columns={"label": "label", "probability": "probability"},
         example=".",
     ),
     "answer": TaskSpec(
@@ -83,6 +88,7 @@ TASKS: dict[str, TaskSpec] = {
         summary="Answer questions about a text.",
         fields={"question": "texts", "context": "words"},
         needed=("question", "context"),
+        columns={"answer": "text"},
         search=("n_best",),
     ),
     "summarize": TaskSpec(
@@ -106,10 +112,12 @@ TASKS: dict[str, TaskSpec] = {
         summary="Fill the masks of texts.",
         method="filled",
         fields={"text": "texts", "top": "number"},
+        columns={"filled": "filled"},
     ),
     "embed": TaskSpec(
         "TextEmbedding",
         {"model.topology": "encoder-only", "model.head": "none"},
         fields={"text": "texts", "pooling": "pooling", "normalize": "flag"},
+        columns={"vector": "embedding"},
     ),
 }

@@ -58,17 +58,23 @@ _FORMATS = {  # first bytes: (kind of file, advice)
 
 
 def read_lines(source: Input | Path) -> Iterator[bytes]:
-    """Yield the lines without their ends and without a byte order mark.
+    """Yield the lines without their ends and without a byte order mark. Raises the errors of `whole_lines`."""
+    for number, line in enumerate(whole_lines(source)):
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        yield text if number else text.removeprefix(_BYTE_ORDER_MARK)
+
+
+def whole_lines(source: Input | Path) -> Iterator[bytes]:
+    """Yield the lines with their ends. The first one includes the byte order mark.
 
     Raises:
         DataError: the file isn't text, can't be read, or has a line of 64 MB or more.
     """
     with _text(source) as file:
-        for number, line in enumerate(iter(partial(file.readline, MOST_BYTES), b"")):
-            text = line.removesuffix(b"\n").removesuffix(b"\r")
+        for number, line in enumerate(iter(partial(file.readline, MOST_BYTES), b""), 1):
             if len(line) == MOST_BYTES:
-                raise too_long(source, number + 1)
-            yield text if number else text.removeprefix(_BYTE_ORDER_MARK)
+                raise too_long(source, number)
+            yield line
 
 
 def read_head(source: Input | Path) -> list[bytes]:

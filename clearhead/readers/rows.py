@@ -19,7 +19,7 @@ _FEW = 3  # fewer lines within quotes may look like rows by chance
 # Number of the first line (from 1), text, and cells; None and a reason if the row can't be split.
 Row = tuple[int, str, list[str] | None, str]
 
-_SEPARATOR = re.compile(r'"?sep=.?"?[,;\t|]?\s*')  # a first line that Excel writes and reads
+SEPARATOR_LINE = re.compile(r'"?sep=.?"?[,;\t|]?\s*')  # a first line that Excel writes and reads
 NOT_UTF_8, UNCLOSED, STRAY = "not UTF-8", "unclosed quote", "text after a closing quote"
 
 
@@ -45,7 +45,7 @@ class Dialect:
             text = decode(line)
             if text is None:
                 yield number, undecodable(line), None, NOT_UTF_8
-            elif number == 1 and _SEPARATOR.fullmatch(text):
+            elif number == 1 and SEPARATOR_LINE.fullmatch(text):
                 continue
             elif not self.quoted or '"' not in text:
                 yield number, text, text.split(self.separator, self.cuts), ""

@@ -126,14 +126,21 @@ class LineAnswers:
         lines = file.unanswered(iter(groups)) if file else iter(groups)
         shown = file or not sys.stdout.isatty()  # the answers themselves show the progress on a terminal
         with ProgressLine(None if shown else StringIO()) as progress:
-            counter = _Counter(progress, file, input_size(descriptor))
+            counter = _Counter(progress, file, self._input_size(descriptor))
             in_order = InOrder(answer, lambda: number_of_workers(self.options, self.app), self._unanswered, counter)
             for group, printed in in_order.run(lines, descriptor):
                 self._print(group, printed, file, progress)
+        self._finish(file)
+
+    def _finish(self, file: "OutputFile | None") -> None:
         if file:
             file.finish()
 
-    def _output_file(self) -> "OutputFile | None":
+    def _input_size(self, descriptor: int | None) -> int | None:
+        return input_size(descriptor)
+
+    def _output_file(self, *, whole: bool = False, **facts: str) -> "OutputFile | None":
+        """Open the output file. `facts` are what else the answers depend on; see `OutputFile`."""
         if not self.options.out:
             return None
         from ...folder.manifest import Manifest
@@ -143,8 +150,8 @@ class LineAnswers:
         files = Manifest.read(self.app.path).files
         model = " ".join(files.get(name, "") for name in (CONFIG, TOKENIZER, WEIGHTS))
         settings = {name: value for name, value in self.settings.items() if name != "batch_tokens"}
-        run = {"verb": self.app.task.verb, "model": model, "settings": json.dumps(settings, sort_keys=True)}
-        return OutputFile(self.options.out, run, resume=self.options.resume)
+        run = {"verb": self.app.task.verb, "model": model, "settings": json.dumps(settings, sort_keys=True), **facts}
+        return OutputFile(self.options.out, run, resume=self.options.resume, whole=whole)
 
     def _print(
         self, group: Sequence[Place], printed: Sequence[Printed], file: "OutputFile | None", progress: ProgressLine
@@ -160,6 +167,9 @@ class LineAnswers:
             file.write(group, [it.text for it in printed])
         else:
             sys.stdout.flush()
+        self._count(group, printed)
+
+    def _count(self, group: Sequence[Place], printed: Sequence[Printed]) -> None:
         self.n_lines += len(group)
         self.n_failed += sum(it.failed for it in printed)
 

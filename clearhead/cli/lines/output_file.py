@@ -17,7 +17,7 @@ from typing import IO, Any, Self, cast
 
 from ...config.messages import say
 from ...errors import DataError
-from ...folder.atomic import write_file
+from ...folder.atomic import partial_path, write_file
 from ..input_lines import Place
 
 _EVERY = 1.0  # seconds between records, each of which waits for the disk
@@ -29,15 +29,23 @@ class OutputFile:
 
     Args:
         run: what the answers depend on, apart from the input. It must be the same when the run is resumed.
+        whole: True if the file only gets its name when it's complete. Until then, its name is that of `partial_path`.
 
     Raises:
         DataError: the file is from an unfinished run and `resume` is False, or its record can't be used.
     """
 
     def __init__(
-        self, path: Path, run: Mapping[str, str], *, resume: bool, clock: Callable[[], float] = time.monotonic
+        self,
+        path: Path,
+        run: Mapping[str, str],
+        *,
+        resume: bool,
+        whole: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.path, self.run, self._clock, self._saved = path, dict(run), clock, clock()
+        self._target, self._whole = partial_path(path) if whole else path, whole
         self.record = path.with_name(f"{path.name}.progress")
         self._digest = hashlib.sha256()
         self._lines = self._bytes = 0
@@ -51,7 +59,7 @@ class OutputFile:
                 name=str(path),
             )
         self._file: IO[bytes] | None = None
-        self._finished = resume and not begun and path.exists()
+        self._finished = resume and not begun and path.exists() and not whole
         if self._finished:
             return
         if begun:
@@ -61,7 +69,7 @@ class OutputFile:
                     raise self._changed(f"the {name}")
         else:
             self._save()
-        self._file = self.path.open("r+b" if begun and path.exists() else "wb")
+        self._file = self._target.open("r+b" if begun and self._target.exists() else "wb")
         self._file.truncate(self._bytes)
         self._file.seek(self._bytes)
 
@@ -90,9 +98,17 @@ class OutputFile:
         if left:
             raise self._changed(f"the input, which has only {self._lines - left:,} lines,")
 
+    def begin(self, data: bytes) -> None:
+        """Write what comes before all answers, unless it was written before."""
+        if not self._bytes:
+            self.write_bytes((), data)
+
     def write(self, group: Sequence[Place], lines: Sequence[str]) -> None:
         """Write the answers to a group of lines."""
-        data = "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
+        self.write_bytes(group, "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
+
+    def write_bytes(self, group: Sequence[Place], data: bytes) -> None:
+        """Write what answers a group of lines."""
         cast(IO[bytes], self._file).write(data)
         self._add_input(group)
         self._lines += len(group)
@@ -105,6 +121,8 @@ class OutputFile:
         if self._file:
             self._sync()
             self.record.unlink()
+            if self._whole:
+                self._target.replace(self.path)
 
     def _expect_as_many(self, lines: int) -> None:
         """Raise DataError unless the finished file has this many lines."""
@@ -148,7 +166,7 @@ class OutputFile:
             counts, run = (int(values["lines"]), int(values["bytes"]), str(values["input"])), dict(values["run"])
         except (ValueError, TypeError, KeyError) as error:
             raise self._unusable(f"{self.record} is damaged") from error
-        size = self.path.stat().st_size if self.path.exists() else 0
+        size = self._target.stat().st_size if self._target.exists() else 0
         if counts[1] > size:
             raise self._unusable(f"{self.path} has {size:,} bytes, but {self.record.name} counts {counts[1]:,}")
         return {"lines": counts[0], "bytes": counts[1], "input": counts[2], "run": run}

@@ -7,6 +7,7 @@ from ...input_lines import Place, input_groups, reads_stdin
 from ...input_warnings import warn_of_file_name, warnings_of, warnings_of_cut
 from ...lines.answering import LineAnswers, add_line_options, check_line_options
 from ...lines.printed import Printed
+from ...lines.table_answers import add_table_options, answer_table, check_table_options
 from ...media_inputs import MediaInputs
 from ...models import add_model_options, open_model
 from ...output import to_json
@@ -22,13 +23,18 @@ def _add_options(parser: Parser) -> None:
         help="text, image file or audio file to label (default: lines of standard input)",
     )
     parser.add_flag("--json", "print JSON lines with the probabilities of all labels")
+    add_table_options(parser, "label and probability")
     add_line_options(parser)
 
 
 def _run(options: Options) -> None:
+    check_table_options(options)
     piped = reads_stdin(options.texts)
     app, decode = open_model(options, "classify", one_answer=False)
     check_line_options(options, app)
+    if options.data:
+        answer_table(options, app, decode)
+        return
     answering = LineAnswers(options, app, decode, as_json=options.json, key="text")
     if "text" not in app.task.modalities:
         inputs = _files(app, options, decode)
@@ -71,6 +77,7 @@ VERB = Verb(
         'clearhead classify models/topics "The match ended in a draw."',
         "clearhead classify models/topics < texts.txt > labels.txt",
         "cat texts.txt | clearhead classify models/topics --json",
+        "clearhead classify models/topics --data tickets.csv --out labelled.csv",
         "clearhead classify models/animals a.png b.jpg",
     ),
     add_options=_add_options,

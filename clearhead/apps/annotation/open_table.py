@@ -1,0 +1,103 @@
+"""Open a table for its answers: detect its format and the columns to read."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...config import SEPARATORS, DataConfig
+from ...errors import DataError
+from ...readers.column_roles import LABELLED, Roles
+from ...readers.columns import Sample
+from ...readers.files import Input
+from ...readers.lines import decode, read_head, shown, undecodable
+from ...readers.rows import Dialect
+from ...readers.tables import sample_table
+from .delimited_table import DelimitedTable
+from .input_columns import names_columns, text_columns
+from .table_file import TableFile
+
+_NAME = re.compile(r"\.(csv|tsv)(\.gz|\.xz)?$", re.IGNORECASE)
+
+
+def open_table(
+    file: Input,
+    data: DataConfig,
+    roles: Roles = LABELLED,
+    inputs: Sequence[str] = ("text",),
+    *,
+    own_separator: bool = False,
+) -> TableFile:
+    """Open a CSV or TSV file whose rows will be answered.
+
+    Args:
+        file: the file.
+        data: settings for reading: the columns and the separator, which are detected by default.
+        roles: the usual names of the columns in training.
+        inputs: the inputs of the task. If there are several, each is a column. The texts of several columns are joined
+            if there's one.
+        own_separator: True if the separator of `data` was set for this file. If it comes from a model's training, a
+            file may have another one.
+
+    Raises:
+        DataError: the file isn't a table, or it isn't clear which columns to read.
+    """
+    asked = data.target_column if data.reverse else data.source_column
+    head = read_head(file)
+    joined = len(inputs) == 1
+    dialect, sample = _sampled(file.name, head, data, asked, roles, own_separator=own_separator)
+    has_header = sample.header or names_columns(sample, asked, roles, inputs)
+    places = text_columns(replace(sample, header=has_header), asked, roles, inputs)
+    return DelimitedTable(file, dialect, len(sample.cells), places, has_header=has_header, joined=joined)
+
+
+def _sampled(
+    name: str, head: Sequence[bytes], data: DataConfig, asked: str, roles: Roles, *, own_separator: bool
+) -> tuple[Dialect, Sample]:
+    """Return the dialect of a table and a sample of its columns."""
+    found = None
+    if len([line for line in head if line.strip()]) == 1:
+        head = [*head, *head]  # a header alone is a table without rows
+    attempts = [data]
+    if not own_separator:
+        attempts += [replace(data, separator=mark) for mark in ("", _separator_of_header(name, head, asked))]
+    for attempt in attempts:
+        found = found or sample_table(name, head, attempt, roles)
+    if found is None:
+        found = _single_column(name, head, asked, roles)
+    if found[0].cuts >= 0:
+        raise _no_table(name, head)
+    return found
+
+
+def _separator_of_header(name: str, head: Sequence[bytes], asked: str) -> str:
+    """Return the most frequent separator in the first line, if the file or the names show that it's a header, or "".
+
+    Rows of different widths, or a very long one, may hide the separator.
+    """
+    first = next((text for line in head if (text := (decode(line) or "").strip())), "")
+    mark = max(SEPARATORS.values(), key=first.count)
+    names = {name.strip('" ') for name in first.split(mark)}
+    is_header = _NAME.search(name) or {asked, *asked.split(",")} & names - {""}
+    return mark if mark in first and is_header else ""
+
+
+def _single_column(name: str, head: Sequence[bytes], asked: str, roles: Roles) -> tuple[Dialect, Sample]:
+    """Return a table with one column. It needs a name that says so, of the file or of the column."""
+    dialect = Dialect(",", quoted=True)
+    rows = [cells for _, _, cells, _ in dialect.rows(head) if cells and cells[0].strip()]
+    first = rows[0][0].strip() if rows and len(rows[0]) == 1 else ""
+    sample = Sample(name, (first,), ([cells[0] for cells in rows[1:]],))
+    if _NAME.search(name) or asked == first or names_columns(sample, "", roles, ("text",)):
+        return dialect, sample
+    raise _no_table(name, head)
+
+
+def _no_table(name: str, head: Sequence[bytes]) -> DataError:
+    line = next(line for line in head if line.strip())
+    return DataError(
+        f"{name} isn't a table: its lines have no columns\n  {shown(decode(line) or undecodable(line))}",
+        expected="CSV, TSV, JSON lines or Parquet",
+        fix="to answer each line of a file, pass it as standard input: < FILE",
+        name=name,
+        line=1,
+    )
