@@ -5,7 +5,7 @@ python benchmarks/serving.py models/en-fr --text val.tsv
 The server is a process of its own. Clients send one sentence per request over connections that stay open, and ask
 again as soon as they're answered. The same sentences, read as a file, are answered by one more process without HTTP.
 Both take turns, after a warm-up. On a busy machine, the ratio of processor seconds per sentence is a fairer measure
-than the clock.
+than the clock. The clients share the machine, so their processor time is reported, too.
 """
 
 import argparse
@@ -83,11 +83,12 @@ class Server:
                 time.sleep(0.1)
                 assert self.process.poll() is None, "the server has ended"
 
-    def turn(self, texts: list[str], clients: int) -> tuple[float, float, list[str], list[float]]:
-        """Return seconds, processor seconds, answers, and the time of each."""
-        started, busy = time.perf_counter(), processor_seconds(self.process.pid)
+    def turn(self, texts: list[str], clients: int) -> tuple[float, float, list[str], list[float], float]:
+        """Return seconds, processor seconds, answers, the time of each, and the processor seconds of the clients."""
+        started, busy, own = time.perf_counter(), processor_seconds(self.process.pid), time.process_time()
         answers, took = asyncio.run(ask_all(self.port, texts, clients))
-        return time.perf_counter() - started, processor_seconds(self.process.pid) - busy, answers, took
+        seconds, own = time.perf_counter() - started, time.process_time() - own
+        return seconds, processor_seconds(self.process.pid) - busy, answers, took, own
 
 
 def main() -> None:
@@ -119,7 +120,7 @@ def main() -> None:
         print(f"{name:8} {rate:8.1f} sentences a second, {busy:8.1f} per processor second")
     clock, processor = (statistics.median(f[n] / s[n] for f, s in zip(filed, served)) for n in (0, 1))
     print(f"served / file: {clock:.2f} by the clock, {processor:.2f} by processor time; {same:.2%} equal answers")
-    print(percentiles(served[-1][3]))
+    print(f"{percentiles(served[-1][3])}; clients {1000 * served[-1][4] / len(texts):.2f} ms of processor time each")
     for clients in FEW:
         turns = [server.turn(texts[: PER_CLIENT * clients], clients) for _ in range(given.turns)]
         rate = statistics.median(len(it[2]) / it[0] for it in turns)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import h11
 import uvicorn
@@ -23,6 +23,7 @@ from .routes_table import make_application
 from .served_models import ModelShelf
 
 _KEEP_ALIVE = 75  # seconds until an idle connection is closed
+_LONG = 16_384  # bytes that are sent at once, so that a client that reads slowly keeps a response waiting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +82,43 @@ class _Server(uvicorn.Server):
         yield
 
 
+class _Joining:
+    """A transport that sends what is written in one turn of the event loop together: headers with a short body.
+
+    Each send costs a system call, and wakes the client.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport, self._loop, self._parts = transport, asyncio.get_running_loop(), list[bytes]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send data with what else is written before the next turn."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+        if sum(map(len, self._parts)) > _LONG:
+            self._flush()
+
+    def close(self) -> None:
+        """Close the connection once everything is sent."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts:
+            self._transport.write(b"".join(parts))
+
+
 class _Protocol(H11Protocol):
     """HTTP/1.1. A body that turns out to be broken ends its request, however much of that is answered by then."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin with a connection."""
+        super().connection_made(cast(asyncio.Transport, _Joining(transport)))
 
     def send_400_response(self, msg: str) -> None:
         if self.cycle is not None:

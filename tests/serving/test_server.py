@@ -4,11 +4,12 @@ import asyncio
 import threading
 import urllib.error
 import urllib.request
+from typing import cast
 
 from clearhead.serving.guards import Access
 from clearhead.serving.limits import RequestLimits
 from clearhead.serving.served_models import ModelName, ModelShelf
-from clearhead.serving.server import Address, RunningServer
+from clearhead.serving.server import Address, RunningServer, _Joining
 
 
 def status(url: str) -> int:
@@ -39,3 +40,34 @@ def test_a_server_that_compiles_is_alive_but_not_ready_and_can_be_stopped() -> N
 
     assert asyncio.run(asyncio.wait_for(use(), 15)) == [200, 503, 503]
     end.set()
+
+
+class Sent:
+    """A transport that only notes what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.sent.append(data)
+
+    def close(self) -> None:
+        self.sent.append(b"closed")
+
+
+def test_headers_and_body_are_sent_together_and_nothing_is_lost_at_the_end() -> None:
+    async def use() -> list[bytes]:
+        transport = Sent()
+        joining = _Joining(cast(asyncio.Transport, transport))
+        joining.write(b"head ")
+        joining.write(b"body")
+        assert not transport.sent
+        await asyncio.sleep(0)
+        joining.write(b"long" * 10_000)
+        assert len(transport.sent) == 2
+        joining.write(b"end")
+        joining.close()
+        await asyncio.sleep(0)
+        return transport.sent
+
+    assert asyncio.run(use()) == [b"head body", b"long" * 10_000, b"end", b"closed"]

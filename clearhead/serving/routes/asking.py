@@ -30,16 +30,23 @@ async def answered(request: Request, model: ServedModel, work: Work, inputs: Seq
 
 async def _while_connected(request: Request, awaited: Awaitable[T]) -> T:
     """Return a result, or raise ClientDisconnect as soon as the client leaves."""
-    answer, gone = asyncio.ensure_future(awaited), asyncio.ensure_future(_gone(request))
+    asking, waits = cast("asyncio.Task[Any]", asyncio.current_task()), True
+
+    def leave(_: "asyncio.Task[None]") -> None:
+        if waits:
+            asking.cancel()
+
+    gone = asyncio.ensure_future(_gone(request))
+    gone.add_done_callback(leave)
     try:
-        await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not answer.done():
-            raise ClientDisconnect
-        return answer.result()
+        return await awaited
+    except asyncio.CancelledError:
+        if gone.done() and asking.uncancel() == 0:  # cancelled by nobody else
+            raise ClientDisconnect from None
+        raise
     finally:
-        for task in (answer, gone):
-            task.cancel()
-        await asyncio.wait((answer, gone))
+        waits = False
+        gone.cancel()
 
 
 async def _gone(request: Request) -> None:
