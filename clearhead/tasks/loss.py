@@ -13,7 +13,7 @@ from torch import Tensor
 from ..model.fronts.tokens import Projection
 
 _ROWS = 128  # rows processed at a time; in float32, they stay in the CPU cache between passes
-_GRAIN = 64  # rows by which batches may differ in size: oneDNN compiles products for each size
+_GRAIN = 256  # rows by which batches may differ in size: oneDNN compiles products for each size
 _PROJECTED = 2**23  # logits computed at a time: few enough for the cache, and enough for a fast product
 
 

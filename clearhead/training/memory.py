@@ -15,9 +15,9 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 # oneDNN compiles a kernel of a quarter of a megabyte for each product shape and caches 1,024 of them; so does its
 # caller. Batches have many shapes, so most cached kernels aren't needed again soon, but they lie between the large
-# memory blocks of a step and fragment the memory. All blocks of a model use the same product shapes, so caching the
-# kernels of one block is enough.
-_ONEDNN = {"LRU_CACHE_CAPACITY": "24", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "24"}
+# memory blocks of a step and fragment the memory. All blocks of a model use the same product shapes, so it's enough to
+# cache the kernels of one block of each kind and of the loss.
+_ONEDNN = {"LRU_CACHE_CAPACITY": "64", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64"}
 
 
 def keep_freed_memory() -> bool:

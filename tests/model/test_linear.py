@@ -74,3 +74,32 @@ def test_a_learned_table_has_variance_one_over_its_width_and_none_is_drawn_where
     with torch.device("meta"):
         assert learned_table(2000, 64).shape == (2000, 64)
     assert torch.get_rng_state().equal(state)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(1,), (3, 7), (2, 127), (17, 16)])
+def test_products_in_bfloat16_and_their_gradients_do_not_depend_on_rows_that_fill_them_up(shape, bias) -> None:
+    torch.manual_seed(0)
+    linear, x = Linear(8, 4, 4, bias=bias).float(), torch.randn(*shape, 8, dtype=torch.float32, requires_grad=True)
+    upstream = torch.randn(*shape, 8).bfloat16()
+    found = []
+    for forward in (linear, lambda x: torch.nn.functional.linear(x, linear.weight, linear.bias)):
+        with torch.autocast("cpu", torch.bfloat16):
+            y = forward(x)
+        found.append((y, *torch.autograd.grad(y, (x, *linear.parameters()), upstream)))
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(found[0], found[1], rtol=0.01, atol=0.03)
+    assert found[0][0].equal(found[1][0])
+
+
+def test_a_frozen_matrix_gets_no_gradient_in_bfloat16() -> None:
+    linear, x = Linear(8, 8).float().requires_grad_(False), torch.randn(3, 8, dtype=torch.float32, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        linear(x).float().sum().backward()
+    assert linear.weight.grad is linear.bias.grad is None
+    torch.testing.assert_close(x.grad, linear.weight.sum(0).expand(3, 8), rtol=0.02, atol=0.02)
+
+
+def test_an_empty_batch_in_bfloat16() -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        assert Linear(8, 4).float()(torch.zeros(0, 8, dtype=torch.float32)).shape == (0, 4)
