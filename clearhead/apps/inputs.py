@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..readers.lines import shown
 from ..readers.skipped import Skipped
 from ..readers.source import as_paths
 from ..tasks.base import Task
+from ..tokenization.chat_template import Messages, fault_of
 
 _WIDTH = 80  # maximum number of characters to show of an invalid value
 
@@ -49,6 +50,19 @@ def as_text(text: Any, what: str = "text") -> str:
     if not isinstance(text, str):
         raise DataError(f"got {describe_value(text)}", expected=f"one {what}, a str", name=what, value=text)
     return text
+
+
+def as_messages(messages: Any) -> Messages:
+    """Return the messages of a conversation unchanged.
+
+    Raises:
+        DataError: it isn't a list of messages.
+    """
+    found = list(messages) if isinstance(messages, Sequence) and not isinstance(messages, str) else messages
+    if wrong := fault_of(found):
+        expected = '[{"role": "user", "content": "..."}, ...]'
+        raise DataError(wrong.replace('"messages"', "this"), expected=expected, name="messages", value=messages)
+    return cast(Messages, found)
 
 
 def as_token_ids(ids: Any, size: int, what: str) -> list[int]:

@@ -3,19 +3,21 @@
 app = load("models/shakespeare")
 app("To be, or not to be", chars=200)            # returns the text and 200 more characters
 for piece in app.pieces("To be, "): print(piece, end="")
+app.chat([{"role": "user", "content": "Hello!"}])   # answers, if the model has a chat template
 app.explain("To be, ")                           # with every step of attention
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from ..decode.continuation import Continuation, TextGenerator
+from ..decode.continuation import Continuation, TextGenerator, no_template
 from ..decode.stopping import StoppingCriteria
 from ..decode.writer import TextStream
 from ..tasks.generate.task import Generation
+from ..tokenization.chat_template import Messages
 from .answers import Reading
 from .app import ONE, App
-from .inputs import as_text, as_texts, as_token_ids
+from .inputs import as_messages, as_text, as_texts, as_token_ids
 from .token_scores import CompletionWriter
 
 if TYPE_CHECKING:
@@ -57,10 +59,11 @@ class LanguageModel(App):
         return [best for best, *_ in self.continuations(texts, chars=chars, stop=stop, **(ONE | decode))]
 
     def continuations(
-        self, texts: Sequence[str], *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
+        self, texts: Sequence[str | Messages], *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
     ) -> list[list[Continuation]]:
-        """Return the continuations of each text as full records, best first."""
-        texts = as_texts(texts)
+        """Return the continuations of each text, or the answers to each conversation, as full records, best first."""
+        chats = isinstance(texts, list) and any(isinstance(it, list) for it in texts)
+        texts = [_as_prompt(it) for it in texts] if chats else as_texts(texts)
         writer = self.writer(chars=chars, stop=stop, **decode)
         return writer.records(writer.read(texts))
 
@@ -68,11 +71,46 @@ class LanguageModel(App):
         self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
     ) -> TextStream:
         """Stream the continuation of a text piece by piece. After that, `.continuation` is the full record."""
-        one = ONE | decode
-        if not self.decode_config(**one).sample and "beam" not in decode:
+        return self._streamed(as_text(text), chars=chars, stop=stop, **decode)
+
+    def _streamed(self, text: str | Messages, **options: Any) -> TextStream:
+        decode = {name: it for name, it in options.items() if name not in ("chars", "stop")}
+        one = ONE | options
+        if not self.decode_config(**(ONE | decode)).sample and "beam" not in decode:
             one["beam"] = 1  # beam search could revise pieces that were already yielded
-        writer = self.writer(chars=chars, stop=stop, **one)
-        return writer.pieces(*writer.read([as_text(text)]))
+        writer = self.writer(**one)
+        return writer.pieces(*writer.read([text]))
+
+    def chat(self, messages: Messages, *, stop: Sequence[str] = (), **decode: Any) -> str:
+        """Return the answer to a conversation, in the form of the model's chat template.
+
+        Args:
+            messages: dicts with a "role" (such as "user") and a "content", the oldest first.
+            stop: stop before any of these strings.
+            decode: search settings that override the model's. Unless `max_len` is one of them, an answer can be as long
+                as the context window.
+
+        Raises:
+            ConfigError: the model has no chat template.
+            DataError: the messages are malformed, or the template can't express them.
+        """
+        writer = self.writer(**self.answering(stop=stop, **(ONE | decode)))
+        return writer.records(writer.read([as_messages(messages)]))[0][0].text
+
+    def chat_pieces(self, messages: Messages, *, stop: Sequence[str] = (), **decode: Any) -> TextStream:
+        """Stream the answer to a conversation piece by piece. After that, `.continuation` is the full record."""
+        return self._streamed(as_messages(messages), **self.answering(stop=stop, **decode))
+
+    def answering(self, *, stop: Sequence[str] = (), **decode: Any) -> dict[str, Any]:
+        """Return options of `writer` for answers: without another limit, they end where the chat template ends them.
+
+        Raises:
+            ConfigError: the model has no chat template.
+        """
+        if self.task.chat is None:
+            raise no_template()
+        _, end = self.task.chat.stop
+        return {"max_len": self.config.model.max_len} | decode | {"stop": (*stop, *([end] if end else []))}
 
     def writer(self, *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> TextGenerator:
         """Return a text generator with these settings."""
@@ -85,8 +123,10 @@ class LanguageModel(App):
         """Return a writer of continuations with the scores of their tokens; see `CompletionWriter`."""
         return CompletionWriter(self.writer(stop=stop, **decode), top=top, echo=echo, writes=writes)
 
-    def explain(self, text: str = "", *, prefix: Sequence[int] = (), **decode: Any) -> "Explanation":
-        """Continue a text and record the model's computation. By default, at most twenty tokens are added.
+    def explain(self, text: str | Messages = "", *, prefix: Sequence[int] = (), **decode: Any) -> "Explanation":
+        """Continue a text, or answer a conversation, and record the model's computation.
+
+        By default, at most twenty tokens are added.
 
         Args:
             prefix: ids of tokens that the continuation starts with.
@@ -97,8 +137,12 @@ class LanguageModel(App):
         if "max_len" not in decode and "max_extra" in decode:
             decode["max_len"] = decode["max_extra"]
         begin = as_token_ids(prefix, self.tokenizers.target.vocab_size, "prefix")
-        return self.task.explain(self.model, as_text(text), self.decode_config(**(ONE | decode)), begin)
+        return self.task.explain(self.model, _as_prompt(text), self.decode_config(**(ONE | decode)), begin)
 
     def reading(self, text: str) -> Reading:
         """Return the unknown words in a text. Nothing is ever cut off."""
         return Reading(tuple(self.tokenizers.target.unknown_words(as_text(text))))
+
+
+def _as_prompt(text: Any) -> str | Messages:
+    return as_messages(text) if isinstance(text, list) else as_text(text)

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from ..decode.beams import Hypothesis
 from ..decode.continuation import Continuation, TextGenerator
 from ..decode.writer import Grow, Read, Writer
+from ..tokenization.chat_template import Messages
 from ..tokenization.detokenize import StreamingDetokenizer
 from ..tokenization.offsets import encode_with_offsets
 
@@ -81,7 +82,7 @@ class CompletionWriter(Writer[Completed]):
         self.session = writer.session
         self._prompts: dict[str, _SharedScores] = {}
 
-    def read(self, texts: Sequence[str]) -> list[Read]:
+    def read(self, texts: Sequence[str | Messages]) -> list[Read]:
         """Return the texts as prompts."""
         return [replace(read, writes=self._writes) for read in self._writer.read(texts)]
 
@@ -105,7 +106,7 @@ class CompletionWriter(Writer[Completed]):
 
     def finish(self, read: Read, answers: Sequence[Hypothesis]) -> Generator[None, None, Completed]:
         """Score the tokens of the prompt and of the best continuation, one in each step."""
-        found = self._writer.continuation(read.source, next(iter(answers), _NOTHING))
+        found = self._writer.continuation(read, next(iter(answers), _NOTHING))
         if self._top is None:
             return Completed(found, len(read.source), TokenScores())
         parts = [(yield from self._of_prompt(read))] if self._echo else []

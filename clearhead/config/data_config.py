@@ -70,6 +70,9 @@ class DataConfig:
     batch_sentences: int | None = setting(
         None, "maximum number of examples per batch (default: limited only by data.batch_tokens)"
     )
+    template: str = setting(
+        "", "chat template of a language model: a name, such as chatml, or JSON (default: depends on the data)"
+    )
     unanswerable: bool = fact(
         False, "whether some training questions have no answer in their text (default: detected from the data)"
     )

@@ -23,6 +23,7 @@ class TaskSpec:
         task: its class in `clearhead/tasks/NAME/task.py`.
         needs: settings of the model that have a fixed value.
         media: its classes for images and audio in `clearhead/tasks/NAME/media.py`, by modality.
+        prompts: its class for prompts with answers in `clearhead/tasks/NAME/prompts.py`.
         summary: what a request at /api/TASK does.
         method: what a server does with the inputs, a key of `serving.work.METHODS`, or continuations.
         fields: what a request at /api/TASK has besides the model and the search settings, inputs first.
@@ -37,6 +38,7 @@ class TaskSpec:
     task: str
     needs: Mapping[str, Any]
     media: Mapping[str, str] = field(default_factory=dict)
+    prompts: str = ""
     summary: str = ""
     method: str = "results"
     fields: Mapping[str, Kind] = field(default_factory=lambda: {"text": "texts"})
@@ -67,6 +69,7 @@ TASKS: dict[str, TaskSpec] = {
     "generate": TaskSpec(
         "Generation",
         {"model.topology": "decoder-only"},
+        prompts="AnswerGeneration",
         summary="Continue texts.",
         method="continuations",
         fields={"text": "texts", "chars": "limit", "stop": "stops", "stream": "flag"},

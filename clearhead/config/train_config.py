@@ -55,6 +55,11 @@ class TrainConfig:
     optimizer: Literal["adam", "adamw", "muon"] | None = setting(
         None, "optimiser: adam (section 5.3), adamw, or muon, which needs fewer training tokens (default: muon)"
     )
+    loss_on: Literal["answer", "all"] | None = setting(
+        None,
+        "tokens of prompts with answers to train a language model on: answer or all (default: answer; running text has "
+        "no prompts)",
+    )
     lr: float | None = setting(
         None, "peak learning rate (default: depends on model width and warmup; a fifth of that with train.init_from)"
     )

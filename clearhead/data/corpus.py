@@ -18,7 +18,7 @@ from .split import Split, n_repeated, split
 
 _CHUNK, _LETTERS = 16_384, 1 << 22  # maximum number of pairs in memory, and of their characters
 _SHOWN = 3  # groups of labels listed in a note
-_LEARN = 2_000_000  # pairs that a tokenizer learns from; more wouldn't change the vocabulary
+LEARN = 2_000_000  # pairs that a tokenizer learns from; more wouldn't change the vocabulary
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ class Corpus:
         for chunk in in_chunks(self, lambda pair: len(pair[1]) + len(pair[2]), _LETTERS):
             yield Pairs.of(chunk, self.source.report)
 
-    def texts(self, most: int = _LEARN) -> tuple["SpacedTexts | tuple[()]", "SpacedTexts | tuple[()]"]:
+    def texts(self, most: int = LEARN) -> tuple["SpacedTexts | tuple[()]", "SpacedTexts | tuple[()]"]:
         """Return the texts of each side that tokenizers learn from: all, or `most` evenly spaced ones."""
         first, second, *_ = [*(SpacedTexts(self, most, itemgetter(side)) for side in self.sides), (), ()]
         return first, second

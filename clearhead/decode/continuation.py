@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..config import DecodeConfig
-from ..errors import DataError, shortened
+from ..errors import ConfigError, DataError, shortened
+from ..tokenization.chat_template import ChatEncoder, Messages
 from ..tokenization.detokenize import StreamingDetokenizer
 from ..tokenization.tokenizer import Tokenizer
 from .beams import Hypothesis, Request
@@ -109,6 +110,7 @@ class TextGenerator(Writer[list[Continuation]]):
         config: decoding settings. At most `max_len` tokens are generated; if that's None, `max_extra`, or enough for
             `stopping.chars` characters.
         begins: True if every prompt begins with BOS.
+        chat: encodes conversations, which can be given in place of texts; the continuation is the next answer.
         stopping: stopping criteria. With `stopping.chars`, the model can't end the text earlier.
 
     Raises:
@@ -125,8 +127,10 @@ class TextGenerator(Writer[list[Continuation]]):
         config: DecodeConfig,
         *,
         begins: bool = False,
+        chat: ChatEncoder | None = None,
         stopping: StoppingCriteria | None = None,
     ) -> None:
+        self.chat = chat
         self.engine, self.tokenizer, self.stopping = engine, tokenizer, stopping or StoppingCriteria()
         self.start = [tokenizer.special.bos] * begins
         self.session = PromptSession(engine, config, tokenizer, stopping=self.stopping)
@@ -136,14 +140,17 @@ class TextGenerator(Writer[list[Continuation]]):
         """Description of how texts longer than the context window are read."""
         return self.engine.overflow
 
-    def prompt(self, text: str) -> list[int]:
-        """Return the tokens of a text to continue.
+    def prompt(self, text: str | Messages) -> list[int]:
+        """Return the tokens of a text to continue, or of a conversation to answer.
 
         Raises:
-            DataError: the text has characters (or words) that aren't in the vocabulary, and decode.unknown is "error".
+            DataError: the text has characters (or words) that aren't in the vocabulary, and decode.unknown is "error";
+                or the chat template has no such message.
+            ConfigError: the model has no chat template.
         """
+        parts = [text] if isinstance(text, str) else [it["content"] for it in text]
         reads_unknown = self.session.config.unknown == "unk"
-        if unknown := [] if reads_unknown else self.tokenizer.unknown_words(text):
+        if unknown := [] if reads_unknown else [word for part in parts for word in self.tokenizer.unknown_words(part)]:
             what = "characters" if self.tokenizer.kind == "character" else "words"
             listed = shortened([*map(repr, unknown)], _SHOWN)
             raise DataError(
@@ -153,44 +160,65 @@ class TextGenerator(Writer[list[Continuation]]):
                 name="prompt",
                 value=unknown,
             )
-        return [*self.start, *self.tokenizer.encode(text)]
+        if isinstance(text, str):
+            return [*self.start, *self.tokenizer.encode(text)]
+        if self.chat is None:
+            raise no_template()
+        return self.chat.encode([self.chat.text(text, asks=True)])[0]
 
-    def read(self, texts: Sequence[str]) -> list[Read]:
-        """Return the texts as prompts; see `prompt`."""
+    def read(self, texts: Sequence[str | Messages]) -> list[Read]:
+        """Return texts and conversations as prompts; see `prompt`."""
         return [Read(text, self.prompt(text)) for text in texts]
 
     def grow(self, read: Read) -> Grow:
         """Return a function that turns tokens into text. It holds back what may be the start of a stop string."""
         detokenizer, text = StreamingDetokenizer(self.tokenizer, read.source), ""
+        trims = self._trims(read)
 
         def add(token: int) -> str:
             nonlocal text
             text += detokenizer.add([token])
-            return text[: self.stopping.settled(text)]
+            settled = text[: self.stopping.settled(text)]
+            return settled.strip() if trims else settled
 
         return add
 
     def record(self, read: Read, answers: Sequence[Hypothesis]) -> list[Continuation]:
         """Return the continuations of a prompt."""
-        return [self.continuation(read.source, answer) for answer in answers]
+        return [self.continuation(read, answer) for answer in answers]
 
     def best(self, record: list[Continuation]) -> Continuation:
         """Return the best continuation."""
         return record[0]
 
-    def continuation(self, prompt: Sequence[int], answer: Hypothesis) -> Continuation:
+    def continuation(self, read: Read, answer: Hypothesis) -> Continuation:
         """Return the record of an answer to a prompt."""
-        text, reason = self.stopping.cut(StreamingDetokenizer(self.tokenizer, prompt).add(answer.ids))
+        text, reason = self.stopping.cut(StreamingDetokenizer(self.tokenizer, read.source).add(answer.ids))
         if reason is None:
             limited = len(answer.ids) >= self.session.limit
             reason = "end" if answer.finished else "tokens" if limited else "nothing"
         return Continuation(
-            text=text,
+            text=text.strip() if self._trims(read) else text,
             why=reason,
             ids=answer.ids,
             tokens=tuple(self.tokenizer.pieces(answer.ids)),
             logprobs=answer.token_log_probabilities,
             log_probability=answer.log_probability,
             score=answer.score,
-            unread=max(0, len(prompt) - self.engine.max_len),
+            unread=max(0, len(read.source) - self.engine.max_len),
         )
+
+    def _trims(self, read: Read) -> bool:
+        """Return whether the chat template removes whitespace around an answer."""
+        return self.chat is not None and not isinstance(read.text, str) and self.chat.template.trim
+
+
+def no_template() -> ConfigError:
+    """Return the error for a conversation with a model that has no chat template."""
+    return ConfigError(
+        "the model has no chat template, so it can't read messages",
+        expected="a model trained on messages or instructions, or an imported one with a known template",
+        fix="give a text to continue, or train from this model with `data.template`",
+        name="data.template",
+        value="",
+    )

@@ -3,24 +3,29 @@
 import json
 from typing import Any
 
-from ..config import ModelConfig
+from ..config import Config, ModelConfig
+from ..tokenization.chat_template import ChatTemplate
 from ..tokenization.source_and_target import Tokenizers
+from .chat_templates import to_jinja
 from .hf_tokenizers import SETTINGS, TARGET_TOKENIZER, TOKENIZER, token_ids
 from .sentencepiece_models import UNSEEN
 
 
-def tokenizer_files(tokenizers: Tokenizers, model: ModelConfig) -> dict[str, bytes]:
+def tokenizer_files(tokenizers: Tokenizers, config: Config) -> dict[str, bytes]:
     """Return the tokenizer files of a folder, by name.
 
     One tokenizer reads sources and writes answers. If targets have their own vocabulary, or are split in another way,
     theirs is in a file of its own, which `AutoTokenizer` doesn't read, but `PreTrainedTokenizerFast` does.
     """
+    model, template = config.model, config.data.template
     sides = [tokenizers.source] if tokenizers.joint else [tokenizers.source, tokenizers.target]
     texts = [it.to_json() for it in sides]
     names = _names(texts[0])
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": model.max_len}
     settings |= {"clean_up_tokenization_spaces": False, **_roles(model, names)}
-    if not tokenizers.source.is_foreign:
+    if template:
+        settings["chat_template"] = to_jinja(ChatTemplate.read(template))
+    elif not tokenizers.source.is_foreign:
         settings["split_special_tokens"] = True  # a text can't forge special tokens
     files = {
         name: _framed(text, model, _names(text)).encode() for name, text in zip((TOKENIZER, TARGET_TOKENIZER), texts)

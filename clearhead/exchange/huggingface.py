@@ -13,6 +13,7 @@ from ..folder.atomic import Content, write_folder
 from ..folder.manifest import read_json_object
 from ..loading.loaded import LoadedModel
 from ..tokenization.source_and_target import Tokenizers
+from .chat_templates import read_template
 from .families.hf_config import HfConfig
 from .generation import generation_files, read_generation, search_settings, without_suppressed
 from .hf_tokenizer_files import tokenizer_files
@@ -110,6 +111,11 @@ def _config(
     settings |= read_embedding(folder) if task == "embed" else {}
     if settings["model.topology"] != "encoder-only":
         settings["model.more_eos_ids"] = more_eos
+        if settings["model.topology"] == "decoder-only":
+            found, note = read_template(folder, {"model.bos_id": 1, "model.eos_id": 2} | settings, tokenizer)
+            settings |= found
+            hf_config.notes += [note] if note else []
+            more_eos = settings["model.more_eos_ids"]
         if settings["model.pad_id"] in more_eos:  # padding has to be told from the end of a text
             settings["model.pad_id"] = settings["model.tgt_vocab_size"]
         settings |= search_settings(hf_config, settings)
@@ -216,7 +222,7 @@ def folder_files(
         files |= embedding_files(config)
     if kind.reads_text:
         tokenizers = Tokenizers.for_model(tokenizer, config.model, origin="the tokenizer")
-        files |= tokenizer_files(tokenizers, config.model) | generation_files(config, theirs, tokenizers)
+        files |= tokenizer_files(tokenizers, config) | generation_files(config, theirs, tokenizers)
     return files, to_theirs(kind.names(config.model), kind.arranged(config.model, weights), kind.prefix)
 
 

@@ -21,9 +21,9 @@ _FINISHING = 8  # steps of records that need the model once more, for each decod
 
 @dataclass(frozen=True)
 class Seeded:
-    """A text to continue, with its own random seed."""
+    """A text to continue or a conversation to answer, with its own random seed."""
 
-    text: str
+    text: Any
     seed: int
 
 

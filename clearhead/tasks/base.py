@@ -81,6 +81,8 @@ class Task(ABC):
     """True if data.subword_dropout is supported."""
     has_labels: ClassVar[bool] = False
     """True if train.balance and train.r_drop are supported."""
+    has_prompts: ClassVar[bool] = False
+    """True if train.loss_on and data.template are supported."""
     answers_text: ClassVar[bool] = True
     """True if a text alone is enough to get an answer; train.watch needs that."""
     searches: ClassVar[bool] = True

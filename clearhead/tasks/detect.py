@@ -16,6 +16,7 @@ from ..readers.lines import HEAD_LINES, read_head, read_lines
 from ..readers.media.labelled_files import are_labels, class_folder_of
 from ..readers.media.media_files import PLURAL, manifest_in, modality_of
 from ..readers.media.media_source import MediaSource
+from ..readers.prompts.conversations import answers_in
 from ..readers.source import as_paths
 from ..readers.tables import begin_with_label, detect_table
 from .detect_columns import CHOSEN, ENOUGH, PAIRS, DetectedTask, are_repeated, objects, of_json, of_lines
@@ -48,9 +49,25 @@ def find_task(data_or_paths: Any, data: DataConfig, *, task: str | None = None) 
 
 def with_modality(config: Config) -> Config:
     """Return the settings with the kind of the data, detected unless the user set it."""
-    if not config.accepts("data.modality", "data") or not config.data.train:
+    if not config.data.train:
         return config
-    return config.assign({"data.modality": modality_of(as_paths(config.data.train))}, "data")
+    paths = as_paths(config.data.train)
+    if config.accepts("data.modality", "data"):
+        config = config.assign({"data.modality": modality_of(paths)}, "data")
+    if config.train.loss_on is None and config.train.task in (None, "generate") and _have_answers(paths, config.data):
+        config = config.assign({"train.loss_on": "answer"}, "data")
+    return config
+
+
+def _have_answers(paths: Sequence[str | Path | Input], data: DataConfig) -> bool:
+    """Return whether the data consists of prompts with answers. Pipes aren't inspected."""
+    if any(map(is_stream, paths)) or data.modality != "text" or data.source_column or data.target_column:
+        return False
+    try:
+        found = objects(read_head(tree(paths[0])[0]))
+    except (DataError, OSError):
+        return False
+    return bool(found) and not {"question", "context"} <= set(found[0]) and bool(answers_in(found[0]))
 
 
 def _columns(paths: Sequence[str | Path | Input], data: DataConfig, verb: str) -> str:

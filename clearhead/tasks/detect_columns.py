@@ -13,6 +13,7 @@ from ..readers.columns import Sample, asked_columns, data_type, may_be_label
 from ..readers.headers import named_pair
 from ..readers.json_lines import detect_json_lines, read_object, sample_json
 from ..readers.lines import shown
+from ..readers.prompts.conversations import answers_in
 from ..readers.tables import sample_table, whole_rows
 
 ENOUGH = 20  # minimum number of rows to see whether labels repeat
@@ -62,6 +63,8 @@ def of_json(name: str, objects: Sequence[dict[str, Any]], head: Sequence[bytes],
     """Return the task that fits the `objects` in the first lines of a file."""
     if {"question", "context"} <= set(objects[0]):
         return DetectedTask("answer", "the objects have a question and a context")
+    if (found_in := answers_in(objects[0])) and not (data.source_column or data.target_column):
+        return DetectedTask("generate", f"the objects have {found_in}")
     # Of all tasks, only summaries are made of lists, so no other is offered a key of one.
     sample, documents = (sample_json(name, objects, roles)[1] for roles in (LABELLED, SUMMARIES))
     if found := _by_choice(sample, documents, data) or _by_name(sample, documents):

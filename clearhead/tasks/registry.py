@@ -10,13 +10,15 @@ from .base import Task
 
 
 def task_of(config: Config) -> type[Task]:
-    """Return the class of a configuration's task, for its modality.
+    """Return the class of a configuration's task, for its modality, or for prompts with answers.
 
     Raises:
         ConfigError: the task doesn't read data of this modality.
     """
     name, modality = config.train.task or "translate", config.data.modality
     spec = TASKS.get(name)
+    if spec is not None and spec.prompts and config.train.loss_on:
+        return _imported(name, "prompts", spec.prompts)
     if spec is not None and modality in spec.media:
         return _imported(name, "media", spec.media[modality])
     task = task_named(name)

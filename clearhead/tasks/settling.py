@@ -30,6 +30,7 @@ class Declared(Protocol):
     scores: Sequence[str]
     subword_dropout: bool
     has_labels: bool
+    has_prompts: bool
     answers_text: bool
 
     def derived(self, config: Config) -> Mapping[str, Any]: ...
@@ -85,6 +86,8 @@ def _check_support(task: Declared, config: Config) -> None:
         ("train.warm_start", "text" in task.modalities, ", which aren't texts", ""),
         ("train.watch", task.answers_text, ", which needs more than a text", ""),
         ("train.balance", task.has_labels, ", which has no labels", "false"),
+        ("train.loss_on", task.has_prompts, ", which has no prompts with answers", ""),
+        ("data.template", task.has_prompts, ", which isn't a language model", ""),
         ("train.r_drop", task.has_labels, ", which has no labels", "0"),
     ):
         if config.value(name) and not supported:

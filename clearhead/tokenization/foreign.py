@@ -48,6 +48,8 @@ class ForeignTokenizer(Tokenizer):
     ) -> None:
         self.special, self.specials, self._text = special, specials, text
         self._names = _names(content)
+        self._marked: dict[tuple[str, ...], tokenizers.Tokenizer] = {}
+        self._added = [it["content"] for it in content["added_tokens"]]
         added = {it["id"]: it["content"] for it in content["added_tokens"] if it["special"]}
         self._hidden, self._forgeable = special.ids | added.keys(), sorted(added.values(), key=len, reverse=True)
         new = {} if specials else {self._names[i]: NEVER + self._names[i] for i in self._hidden if i in self._names}
@@ -140,6 +142,40 @@ class ForeignTokenizer(Tokenizer):
         if name not in {it.content for it in found.get_added_tokens_decoder().values()}:
             found.add_special_tokens([name])
         return found
+
+    def encode_after(self, before: str, text: str) -> list[int]:
+        """Return the ids of a text that continues another one: if possible, what it adds to those of that."""
+        head, whole = self.encode_batch([before, before + text])
+        return whole[len(head) :] if whole[: len(head)] == head else self.encode(text)
+
+    def encode_marked(self, texts: Sequence[str], names: Sequence[str] = ()) -> list[list[int]]:
+        """Encode texts in which special tokens are written as a noncharacter and their names."""
+        encode = partial(self._marking(tuple(names)).encode_batch_fast, add_special_tokens=False)
+        for text in texts:
+            self.normalize(text)  # raises an error for a lone surrogate
+        return [it.ids for it in self._ask(encode, list(texts))]
+
+    def _marking(self, names: tuple[str, ...]) -> tokenizers.Tokenizer:
+        """Return the library's tokenizer, in which special tokens and these ones have names that no text contains."""
+        if names not in self._marked:
+            new = {name: NEVER + name for name in (*self.special_names, *names)}
+            renamed = _renamed(json.loads(self._text), new)
+            self._marked[names] = open_backend(json.dumps(renamed), renamed)
+        return self._marked[names]
+
+    def name_of(self, i: int) -> str:
+        """Return the name of a special token."""
+        return self._names[i]
+
+    @property
+    def special_names(self) -> Sequence[str]:
+        """The names of all special tokens."""
+        return [self._names[i] for i in sorted(self._hidden) if i in self._names]
+
+    @property
+    def added_names(self) -> Sequence[str]:
+        """The names of all tokens that a text is searched for before it's split."""
+        return self._added
 
     @property
     def _mask_mark(self) -> str:

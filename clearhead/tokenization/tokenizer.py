@@ -8,8 +8,10 @@ A text can't forge special tokens. "<" and a letter never share a piece, so "</s
 and training can't learn a piece "</s>".
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar, Literal, Self, cast
 
 import tokenizers
@@ -145,6 +147,40 @@ class Tokenizer:
             pieces = self._backend.pre_tokenizer.pre_tokenize_str(part)
             ids += [token.id for piece, _ in pieces for token in self._backend.model.tokenize(piece)]
         return ids, masks
+
+    def encode_after(self, before: str, text: str) -> list[int]:
+        """Return the ids of a text that continues another one: without the space that a text begins with."""
+        pieces = self._backend.pre_tokenizer.pre_tokenize_str(self.normalize(text))
+        return [token.id for piece, _ in pieces for token in self._backend.model.tokenize(piece)]
+
+    def encode_marked(self, texts: Sequence[str], names: Sequence[str] = ()) -> list[list[int]]:
+        """Encode texts in which special tokens are written as a noncharacter and their names, `NEVER` + "<s>".
+
+        Args:
+            texts: the texts.
+            names: other added tokens of the vocabulary that are written so.
+        """
+        special = re.compile(f"{NEVER}({'|'.join(SPECIALS)})")
+        parts = [special.split(text) for text in texts]  # texts and names in turn
+        found = iter(self.encode_batch([part for each in parts for part in each[::2] if part]))
+        return [
+            [*chain(*(([SPECIALS.index(it)] if n % 2 else next(found)) for n, it in enumerate(each) if it))]
+            for each in parts
+        ]
+
+    def name_of(self, i: int) -> str:
+        """Return the name of a special token."""
+        return SPECIALS[i]
+
+    @property
+    def special_names(self) -> Sequence[str]:
+        """The names of all special tokens."""
+        return SPECIALS
+
+    @property
+    def added_names(self) -> Sequence[str]:
+        """The names of all tokens that a text is searched for before it's split."""
+        return SPECIALS
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without special tokens. Incomplete characters become U+FFFD."""

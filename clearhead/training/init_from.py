@@ -72,6 +72,8 @@ class InitFrom:
                 what = f"contradicts {self.path}, which was trained with {spell(own[name])}"
                 expected = "the same value, since the weights and the tokenizer are reused"
                 raise invalid(name, config.value(name), what, expected=expected, fix=f"leave {name} out")
+        if self.config.data.template and not config.is_users("data.template"):
+            own["data.template"] = self.config.data.template
         others = {name for name in _FREE if config.is_users(name)} | {*PRESETS.get(config.train.preset or "", ())}
         own |= {name: self.config.value(name) for name in _FREE if name not in others}
         return config.assign(own, "model")

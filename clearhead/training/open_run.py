@@ -177,7 +177,8 @@ def _check(
         check_early(config)
     if config.train.task is None and resume:
         stored = read_config(out, allow_custom_code=allowed)
-        config = config.assign({"train.task": task_of(stored).verb, "data.modality": stored.data.modality}, "data")
+        known = {"data.modality": stored.data.modality, "train.loss_on": config.train.loss_on or stored.train.loss_on}
+        config = config.assign({"train.task": task_of(stored).verb, **known}, "data")
     else:
         config = with_task(config, say) if config.train.task is None else with_modality(config)
     if config.train.tensorboard:

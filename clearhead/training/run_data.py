@@ -15,6 +15,7 @@ from ..data.store import Store, StoreWriter, new_store, token_digest
 from ..errors import DataError, TrainingError
 from ..folder.atomic import writing
 from ..readers.pairs import Pairs, PairSource
+from ..readers.prompts.conversations import Conversations
 from ..readers.skipped import UNREADABLE, Report, Skipped, none_readable
 from ..readers.source import Source
 from ..scoring import score_labels
@@ -115,7 +116,11 @@ def read_files(task_type: type[Task], source: Source, config: Config, say: Say) 
         config = config.assign(task_type.from_data(corpus, config), "data")  # small files may lack some labels
     valid, test = (_file(task_type, paths, config, say) for paths in (data.valid, data.test))
     for what, given in (("validation", valid), ("test", test)):
-        if not isinstance(given, Pairs) or not isinstance(corpus, Corpus) or not isinstance(corpus.source, PairSource):
+        if (
+            not isinstance(given, Pairs)
+            or not isinstance(corpus, Corpus)
+            or not isinstance(corpus.source, PairSource | Conversations)
+        ):
             continue
         if note := corpus.repeats(given, what):
             say(note)
@@ -160,6 +165,8 @@ class Shelf:
             "special": [task.config.model.begins, *astuple(task.special)],
             "labels": list(data.labels),  # the tokens contain label ids
         }
+        if train.loss_on:
+            key |= {"template": data.template, "loss on": train.loss_on}
         name = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
         return cls(Path(data.store) / f"tokens-{name}" if data.store else run, key, say, task.units.stored)
 

@@ -29,6 +29,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "generate": {"train.task": "generate"},
     "sample": {"train.task": "generate", "decode.sample": True, "data.tokenizer": "bpe", "data.vocab_size": 300},
     "bytes": {"train.task": "generate", "data.tokenizer": "bpe", "data.vocab_size": 262},
+    "chat": {"train.task": "generate", "data.tokenizer": "bpe", "data.vocab_size": 300, "data.template": "default"},
     "classify": {"train.task": "classify", "data.labels": ("cold", "warm")},
     "see": {"train.task": "classify", "data.labels": ("lies", "stands"), **IMAGE},
     "transcribe": {"train.task": "transcribe", "data.joint": True, "decode.max_extra": 4, **AUDIO},

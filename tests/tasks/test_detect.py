@@ -336,7 +336,10 @@ def test_outputs_of_instructions_are_no_labels(tmp_path: Path) -> None:
                 "instruction": it, "input": f"Think of {n}." if n < of else "", "output": outputs[n % 39],
             },
         )  # fmt: skip
-        assert found(data) == "doubt"
+        assert found(data) == "generate"
+        assert found(data, target_column="output") == "translate"
+        rows = [f"{it}\tThink of {n}.\t{outputs[n % 39]}" for n, it in enumerate(SENTENCES)]
+        assert found(lines(tmp_path / "a.tsv", "instruction\tinput\toutput", *rows)) == "doubt"
 
 
 def test_sentences_under_the_name_of_a_label_are_no_labels(tmp_path: Path) -> None:

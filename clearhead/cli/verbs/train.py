@@ -23,12 +23,21 @@ _SHORT = {
     "train.steps": ["--steps"],
     "train.init_from": ["--init-from"],
     "train.warm_start": ["--warm-start"],
+    "train.loss_on": ["--loss-on"],
     "train.device": ["--device"],
     "data.texts": ["--texts"],
     "train.watch": ["--watch"],
     "train.threads": ["--threads"],
 }
-_RARE = ("data.separator", "data.quoting", "data.texts", "train.watch", "train.threads", "train.memory")
+_RARE = (
+    "data.separator",
+    "data.quoting",
+    "data.texts",
+    "train.watch",
+    "train.threads",
+    "train.memory",
+    "train.loss_on",
+)
 _HELPS = {
     "train.task": "translate, generate, classify, answer, summarize, transcribe or fill (default: detected)",
     "data.source_column": "source or text column, or several separated by commas (default: detected)",

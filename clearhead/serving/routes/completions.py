@@ -32,32 +32,22 @@ class StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
     include_obfuscation: bool = False  # has no effect
 
 
-class Completion(msgspec.Struct, forbid_unknown_fields=True):
-    """Body of /v1/completions."""
+class Sampling(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Fields of both bodies: the model, and how it answers."""
 
     model: str
-    prompt: str | Annotated[list[str], msgspec.Meta(min_length=1)] = ""
     max_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
     n: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    best_of: int | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    logprobs: Annotated[int, _AT_MOST_5] | None = None
-    echo: bool | None = None
     stop: _Stop | Annotated[list[_Stop], msgspec.Meta(max_length=4)] | None = None
     seed: int | None = None
     user: str | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
-    suffix: str | None = None
     logit_bias: dict[str, float] | None = None
-
-    @property
-    def prompts(self) -> list[str]:
-        """The prompts."""
-        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -69,34 +59,61 @@ class Completion(msgspec.Struct, forbid_unknown_fields=True):
         """The number of choices per prompt."""
         return self.n or 1
 
-    def check(self, limits: RequestLimits) -> None:
+    def check_options(self, limits: RequestLimits) -> None:
         """Raise RequestError for what isn't supported, or exceeds a limit."""
         for name, neutral in UNUSED.items():
-            if (value := getattr(self, name)) and value != neutral:
+            if (value := getattr(self, name, None)) and value != neutral:
                 raise RequestError(400, f"{name} isn't supported", fix="leave it out", name=name, value=value)
-        if self.best_of not in (None, self.choices):
-            raise RequestError(400, "best_of isn't supported", expected=f"n={self.choices}", name="best_of")
-        limits.check_texts(self.prompts, "prompt")
         limits.check("n", self.choices, limits.n)
-        limits.check_count(len(self.prompts) * self.choices, "prompt")
         limits.check("max_tokens", self.max_tokens or 0, limits.tokens)
         limits.check_texts([*self.stops], "stop")
 
-    def work(self) -> Work:
-        """Return what to do with each prompt. Without temperature, the most likely tokens are taken."""
-        tokens = _TOKENS if self.max_tokens is None else self.max_tokens
-        options: dict[str, Any] = {"max_len": max(tokens, 1), "n_best": 1, "stop": self.stops, "writes": tokens > 0}
+    def search(self, tokens: int, stop: Sequence[str]) -> dict[str, Any]:
+        """Return the options of a writer. Without temperature, the most likely tokens are taken."""
+        options: dict[str, Any] = {"max_len": max(tokens, 1), "n_best": 1, "stop": stop, "writes": tokens > 0}
         temperature = 1.0 if self.temperature is None else self.temperature
         options |= {"beam": 1, "sample": False} if temperature == 0 else {"sample": True, "temperature": temperature}
         if options["sample"] and self.top_p is not None:
             options["top_p"] = self.top_p
+        return options
+
+    def seeded(self, prompts: Sequence[Any]) -> list[Seeded]:
+        """Return all choices of the first prompt, then those of the second, and so on, each with its seed."""
+        seed = secrets.randbits(31) if self.seed is None else self.seed % 2**63
+        return [Seeded(prompt, seed + n) for prompt in prompts for n in range(self.choices)]
+
+
+class Completion(Sampling, kw_only=True):
+    """Body of /v1/completions."""
+
+    prompt: str | Annotated[list[str], msgspec.Meta(min_length=1)] = ""
+    best_of: int | None = None
+    logprobs: Annotated[int, _AT_MOST_5] | None = None
+    echo: bool | None = None
+    suffix: str | None = None
+
+    @property
+    def prompts(self) -> list[str]:
+        """The prompts."""
+        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
+
+    def check(self, limits: RequestLimits) -> None:
+        """Raise RequestError for what isn't supported, or exceeds a limit."""
+        self.check_options(limits)
+        if self.best_of not in (None, self.choices):
+            raise RequestError(400, "best_of isn't supported", expected=f"n={self.choices}", name="best_of")
+        limits.check_texts(self.prompts, "prompt")
+        limits.check_count(len(self.prompts) * self.choices, "prompt")
+
+    def work(self) -> Work:
+        """Return what to do with each prompt."""
+        options = self.search(_TOKENS if self.max_tokens is None else self.max_tokens, self.stops)
         scored = {"top": self.logprobs, "echo": self.logprobs is not None and bool(self.echo)}
         return Work.of("completions", options | scored)
 
     def rows(self) -> list[Seeded]:
-        """Return all choices of the first prompt, then those of the second, and so on, each with its seed."""
-        seed = secrets.randbits(31) if self.seed is None else self.seed % 2**63
-        return [Seeded(prompt, seed + n) for prompt in self.prompts for n in range(self.choices)]
+        """Return all choices of all prompts; see `seeded`."""
+        return self.seeded(self.prompts)
 
 
 async def completions(request: Request) -> Response:
@@ -109,7 +126,7 @@ async def completions(request: Request) -> Response:
         return await event_stream(request, _events(request, model, body), b"[DONE]")
     found = await answered(request, model, work, body.rows())
     choices = [_choice(number, it, it.continuation.text, body) for number, it in enumerate(found)]
-    return json_response(_head(model) | {"choices": choices, "usage": _usage(found, body)})
+    return json_response(_head(model) | {"choices": choices, "usage": usage_of(found, body)})
 
 
 async def _events(request: Request, model: ServedModel, body: Completion) -> AsyncGenerator[dict[str, Any], None]:
@@ -127,7 +144,7 @@ async def _events(request: Request, model: ServedModel, body: Completion) -> Asy
             else:
                 yield head | {"choices": [_piece(number, piece)]}
     if body.stream_options is not None and body.stream_options.include_usage:
-        yield head | {"choices": [], "usage": _usage([found[number] for number in range(len(rows))], body)}
+        yield head | {"choices": [], "usage": usage_of([found[number] for number in range(len(rows))], body)}
 
 
 def _head(model: ServedModel) -> dict[str, Any]:
@@ -143,8 +160,12 @@ def _choice(number: int, found: Completed, text: str, body: Completion) -> dict[
     prompt = body.prompts[number // body.choices]
     whole = prompt + text if body.echo and not body.stream else text
     logprobs = None if body.logprobs is None else _logprobs(found.scores, body.logprobs)
-    reason = "length" if found.continuation.why == "tokens" or body.max_tokens == 0 else "stop"
-    return {"index": number, "text": whole, "logprobs": logprobs, "finish_reason": reason}
+    return {"index": number, "text": whole, "logprobs": logprobs, "finish_reason": finish_reason(found, body)}
+
+
+def finish_reason(found: Completed, body: Sampling) -> str:
+    """Return why an answer ended."""
+    return "length" if found.continuation.why == "tokens" or body.max_tokens == 0 else "stop"
 
 
 def _logprobs(scores: TokenScores, top: int) -> dict[str, Any]:
@@ -159,7 +180,7 @@ def _logprobs(scores: TokenScores, top: int) -> dict[str, Any]:
     }
 
 
-def _usage(found: Sequence[Completed], body: Completion) -> dict[str, int]:
+def usage_of(found: Sequence[Completed], body: Sampling) -> dict[str, int]:
     """Count tokens. Each prompt counts once, and so does an end token."""
     prompt = sum(it.prompt_tokens for it in found[:: body.choices])
     written = sum(len(it.continuation.logprobs) for it in found)

@@ -48,6 +48,10 @@ _CHOICE = _object(
     index=_WHOLE, text=TEXT, finish_reason={"enum": ["stop", "length", None]},
     logprobs={"anyOf": [_SCORES, {"type": "null"}]},
 )  # fmt: skip
+_ANSWER = _object(
+    index=_WHOLE, message=_object(role={"const": "assistant"}, content=TEXT), logprobs={"type": "null"},
+    finish_reason={"enum": ["stop", "length"]},
+)  # fmt: skip
 _USAGE = _object(["completion_tokens"], prompt_tokens=_WHOLE, completion_tokens=_WHOLE, total_tokens=_WHOLE)
 _VECTOR = _object(object={"const": "embedding"}, index=_WHOLE, embedding={"anyOf": [TEXT, _list(_NUMBER)]})
 _REPLIES: Mapping[str, Schema] = {
@@ -59,6 +63,10 @@ _REPLIES: Mapping[str, Schema] = {
     "/languages": _list(_object(code=TEXT, name=TEXT, targets=_list(TEXT))),
     "/v1/completions": _object(
         ["usage"], id=TEXT, object={"const": "text_completion"}, created=_WHOLE, model=TEXT, choices=_list(_CHOICE),
+        usage=_USAGE,
+    ),
+    "/v1/chat/completions": _object(
+        ["usage"], id=TEXT, object={"const": "chat.completion"}, created=_WHOLE, model=TEXT, choices=_list(_ANSWER),
         usage=_USAGE,
     ),
     "/v1/embeddings": _object(object={"const": "list"}, data=_list(_VECTOR), model=TEXT, usage=_USAGE),

@@ -44,13 +44,6 @@ async def show_model(request: Request) -> Response:
     return json_response(_described(shelf_of(request).find(request.path_params["name"])))
 
 
-async def chat(_: Request) -> Response:
-    """Answer that there's no chat."""
-    raise RequestError(
-        404, "Clearhead serves no chat models", expected="a text to continue", fix="use POST /v1/completions"
-    )
-
-
 async def transcriptions(request: Request) -> Response:
     """Transcribe an uploaded recording."""
     if not is_upload(request):

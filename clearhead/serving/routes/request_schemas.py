@@ -12,6 +12,7 @@ import msgspec
 from ...config import TASKS, settings
 from ..limits import RequestLimits
 from ..served_models import Languages, ModelShelf, ServedModel
+from .chat_completions import ChatCompletion, has_template
 from .completions import UNUSED, Completion
 from .libretranslate import AUTO, Detect, Translate
 from .openai_routes import Embeddings
@@ -36,7 +37,10 @@ _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
 _SEARCHING = tuple(name for name, spec in TASKS.items() if "sample" in spec.search)
 _SEQUENCES = tuple(name for name in _SEARCHING if TASKS[name].needs["model.topology"] == "encoder-decoder")
 _MODELS = {"score": _SEQUENCES, "embed": (), "explain": (), "page": ()}  # verbs of the models; others are the task's
-_PLAIN = {"/translate": Translate, "/detect": Detect, "/v1/completions": Completion, "/v1/embeddings": Embeddings}
+_PLAIN = {
+    "/translate": Translate, "/detect": Detect, "/v1/completions": Completion, "/v1/chat/completions": ChatCompletion,
+    "/v1/embeddings": Embeddings,
+}  # fmt: skip
 _MOST = 2**31  # of numbers without a limit
 
 
@@ -46,10 +50,15 @@ def body_schemas(shelf: ModelShelf) -> dict[str, Schema]:
     found = {path: components[schema["$ref"]] for path, schema in zip(_PLAIN, schemas)}
     for schema in found.values():
         schema["properties"] = {name: _bounded(name, it, shelf.limits) for name, it in schema["properties"].items()}
-    options = found["/v1/completions"]["properties"]
-    options |= {"stream_options": components["StreamOptions"], **{it: {"type": "null"} for it in (*UNUSED, "best_of")}}
-    for path, task in (("/v1/completions", "generate"), ("/v1/embeddings", "embed")):
-        names = [it.name for it in _models(task, shelf) if _can(task, it)]
+    for path in ("/v1/completions", "/v1/chat/completions"):
+        options = found[path]["properties"]
+        unused = {it: {"type": "null"} for it in (*UNUSED, "best_of") if it in options}
+        options |= {"stream_options": components["StreamOptions"], **unused}
+    options["messages"] = options["messages"] | {"items": components["Message"]}
+    answers = {"/v1/completions": "generate", "/v1/chat/completions": "generate", "/v1/embeddings": "embed"}
+    for path, task in answers.items():
+        models = [it for it in _models(task, shelf) if _can(task, it)]
+        names = [it.name for it in models if path != "/v1/chat/completions" or has_template(it)]
         found[path]["properties"]["model"] = {"enum": names} if names else False
     found["/translate"]["properties"]["format"] = {"enum": ["text"]}
     translators = (it.languages for it in shelf.of_task("translate"))

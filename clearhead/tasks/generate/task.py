@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -19,6 +20,7 @@ from ...decode.session import Session
 from ...decode.stopping import StoppingCriteria
 from ...errors import ConfigError, DataError
 from ...scoring.bootstrap import Comparison, FloatArray
+from ...tokenization.chat_template import ChatEncoder, ChatTemplate, Messages
 from ...tokenization.detokenize import StreamingDetokenizer
 from ...tokenization.offsets import unknown_texts
 from ...tokenization.ragged import IntArray, Ragged
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from ...inspection.views.explanation import Explanation
     from ...model.transformer import Decoder
 
-_SCORED = 4096  # tokens in a batch without gradients
+SCORED = 4096  # tokens in a batch without gradients
 _CONTINUATION = 20  # tokens to explain, unless decode.max_len is set
 
 
@@ -56,7 +58,7 @@ class Generation(Task):
         "decode.sample": True,
         "decode.beam": 1,
     }
-    unused = (
+    unused: ClassVar[Sequence[str]] = (
         *("data.target_column", "data.separator", "data.reverse", "model.pooling", "model.n_token_types"),
         "model.normalize",
         "train.hidden_span",  # a language model doesn't mask
@@ -65,6 +67,7 @@ class Generation(Task):
     scores = ("loss", "token_accuracy")
     compared_by = ("bits_per_byte",)
     searches = False
+    has_prompts = True
 
     @classmethod
     def derived(cls, config: Config) -> Mapping[str, Any]:
@@ -122,7 +125,7 @@ class Generation(Task):
         from ..loss import log_probability_of
 
         n_tokens, right, found, starts = 0, 0, [], blocks.starts
-        together = max(_SCORED // blocks.length, 1)
+        together = max(SCORED // blocks.length, 1)
         with evaluation(model), torch.inference_mode():
             for i in range(0, len(starts), together):
                 rows = blocks.at(starts[i : i + together], blocks.length)
@@ -183,15 +186,25 @@ class Generation(Task):
         """
         engine = open_engine(as_handle(model, self.config.model), decode)
         tokenizer, begins = self.tokenizers.target, self.config.model.begins
-        return TextGenerator(cast(WindowedEngine, engine), tokenizer, decode, begins=begins, stopping=stopping)
+        return TextGenerator(
+            cast(WindowedEngine, engine), tokenizer, decode, begins=begins, chat=self.chat, stopping=stopping
+        )
+
+    @cached_property
+    def chat(self) -> ChatEncoder | None:
+        """The encoder of conversations, or None if the model has no chat template."""
+        template = self.config.data.template
+        return ChatEncoder(ChatTemplate.read(template), self.tokenizers.target) if template else None
 
     def answers(self, model: Any, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
         generator = self.generator(model, decode)
         found = generator.records(generator.read(texts))
         return [text + best.text for text, (best, *_) in zip(texts, found)]
 
-    def explain(self, model: Any, text: str, decode: DecodeConfig, prefix: Sequence[int] = ()) -> "Explanation":
-        """Continue one text and record every step. The continuation starts with the tokens of `prefix`.
+    def explain(
+        self, model: Any, text: str | Messages, decode: DecodeConfig, prefix: Sequence[int] = ()
+    ) -> "Explanation":
+        """Continue one text, or answer a conversation, and record every step. It starts with the tokens of `prefix`.
 
         Raises:
             DataError: the text and its continuation exceed `model.max_len`, or the text has characters that aren't in
@@ -209,11 +222,12 @@ class Generation(Task):
         prompt = read or [self.special.bos]
         search, session = self._one_window(model, search, len(prompt))
         tree = SearchTree.of(session, target.pieces)
+        shown = text if isinstance(text, str) else "".join(f"{it['role']}: {it['content']}\n" for it in text)
         with tree.watching(model):
             [hypotheses] = session.answers([read], tree.observe, prefix)
 
         def whole(best: Hypothesis) -> str:
-            return text + StreamingDetokenizer(target, prompt).add(best.ids)
+            return shown + StreamingDetokenizer(target, prompt).add(best.ids)
 
         def again() -> tuple[str, float]:
             [[first, *_]] = session.answers([read], prefix=prefix)
@@ -229,14 +243,14 @@ class Generation(Task):
             forward,
             self.tokenizers,
             replace(self.config, decode=search),
-            text,
+            shown,
             whole(best),
             {"score": best.score, "log_probability": best.log_probability},
             choice=Words.of_tokens(said, target, begins),
             search=None if session.diverse else tree.finish(hypotheses, target.decode),
             prefix=prefix,
             forced=range(min(len(prefix), len(new))),
-            unknown=unknown_texts(target, text),
+            unknown=unknown_texts(target, shown),
         )
 
     def _one_window(self, model: Any, search: DecodeConfig, size: int) -> tuple[DecodeConfig, Session]:

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 import clearhead
 from clearhead.config import Config, ModelConfig
-from clearhead.errors import ModelError
+from clearhead.errors import ConfigError, ModelError
 from clearhead.exchange.huggingface import folder_files
 from clearhead.exchange.import_model import import_model, read
 from clearhead.exchange.imported import Imported
@@ -322,3 +322,53 @@ def test_parts_without_counterpart_are_named_with_what_would_have_one(tmp_path) 
         "in Llama"
     )
     assert caught.value.expected == "model.norm='rms', model.embedding_scale=1.0, model.projection_bias=false"
+
+
+CHATML = (
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>'"
+    " + '\\n'}}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+HELLO = [{"role": "user", "content": "Hello, <|im_end|>!"}]
+
+
+@pytest.mark.parametrize("where", ["tokenizer_config.json", "chat_template.jinja", "chat_template.json", "by name"])
+def test_a_chat_template_is_taken_over_and_exported(hf, made, tmp_path, where) -> None:
+    (tmp_path / "hf").mkdir()
+    source = rewritten(made("qwen2"), tmp_path / "hf", eos_token_id=0)
+    content = {"chat_template": CHATML}
+    if where == "by name":
+        content = {"chat_template": [{"name": "tools", "template": "x"}, {"name": "default", "template": CHATML}]}
+    name = "tokenizer_config.json" if where == "by name" else where
+    (source / name).write_text(CHATML if where.endswith("jinja") else json.dumps(content))
+    notes: list[str] = []
+    app = clearhead.load(import_model(source, tmp_path / "model", say=notes.append))
+    assert app.config.data.template == "chatml" and app.config.model.more_eos_ids == (2,)
+    assert any("ends with <|im_end|>" in note for note in notes)
+    theirs = hf.PreTrainedTokenizerFast(tokenizer_file=str(source / "tokenizer.json"), chat_template=CHATML)
+    plain = [{"role": "user", "content": "Hello!"}]
+    ids = theirs.apply_chat_template(plain, add_generation_prompt=True, return_dict=False)
+    writer = app.writer()
+    assert writer.prompt(plain) == ids and writer.prompt(HELLO).count(2) == 1
+    model = hf.AutoModelForCausalLM.from_pretrained(source)
+    found = model.generate(torch.tensor([ids]), max_new_tokens=8, do_sample=False, pad_token_id=0, eos_token_id=[0, 2])
+    expected = [it for it in found[0, len(ids) :].tolist() if it not in (0, 2)]
+    ((answer,),) = app.continuations([plain], engine="torch", beam=1, sample=False, max_len=8)
+    assert list(answer.ids) == expected and app.chat(plain, beam=1, sample=False, max_len=8) == answer.text
+    again = read(save(read(source), tmp_path))
+    assert again.config == read(source).config
+
+
+def test_an_unknown_chat_template_is_reported_and_not_guessed(made, tmp_path) -> None:
+    (tmp_path / "hf").mkdir()
+    source = rewritten(made("qwen2"), tmp_path / "hf", eos_token_id=2)
+    (source / "tokenizer_config.json").write_text(
+        json.dumps({"chat_template": CHATML.replace("user", "x") + "{{ 1 }}"})
+    )
+    imported = read(source)
+    assert not imported.config.data.template
+    assert any("chat template isn't a known one" in note for note in imported.notes)
+    app = clearhead.load(import_model(source, tmp_path / "model", say=lambda _: None))
+    with pytest.raises(ConfigError) as caught:
+        app.chat(HELLO)
+    assert caught.value.name == "data.template"

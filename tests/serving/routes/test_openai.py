@@ -179,11 +179,6 @@ def test_models_are_listed_and_described(client) -> None:
         client.models.retrieve("other")
 
 
-def test_there_is_no_chat(client) -> None:
-    with pytest.raises(openai.NotFoundError, match="no chat models"):
-        client.chat.completions.create(model="letters", messages=[{"role": "user", "content": "a"}])
-
-
 @pytest.mark.parametrize(
     ("changes", "status", "param"),
     [

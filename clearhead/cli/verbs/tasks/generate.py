@@ -2,10 +2,11 @@
 
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from ....config.messages import say
-from ...input_lines import LONGEST, STDIN, line_of, text_of, too_long
+from ...input_lines import LONGEST, STDIN, line_of, standard_input, text_of, too_long
 from ...input_warnings import warn_of_bytes
 from ...models import SEARCH, add_greedy, add_model_options, apply_greedy, open_model
 from ...output import print_pieces, to_json
@@ -32,6 +33,7 @@ def _add_options(parser: Parser) -> None:
     )
     parser.add_number("--chars", "add exactly this many characters", least=1)
     parser.add_repeatable("--stop", "TEXT", "stop before this text; can be repeated")
+    parser.add_flag("--chat", "answer each line of standard input, or the conversations in files (TEXT: JSON, JSONL)")
     add_greedy(parser)
     parser.add_flag("--json", "print JSON lines with tokens and log-probabilities")
 
@@ -44,6 +46,11 @@ def _run(options: Options) -> None:
     app, decode = open_model(options, "generate", one_answer=not options.json)
     if not options.json and decode["n_best"] > 1:
         raise UsageError(f"--n-best {decode['n_best']} needs --json, which prints all the continuations")
+    if options.chat:
+        if chars is not None:
+            raise UsageError("--chars can't be combined with --chat, whose answers end by themselves")
+        _chat(app, options, decode)
+        return
     ends: dict[str, Any] = {"chars": chars, "stop": options.stop}
     texts = [_prompt(text, number) for number, text in enumerate(options.texts or [""], 1)]
     seen = set[str]()
@@ -60,6 +67,39 @@ def _run(options: Options) -> None:
             if note not in seen:
                 say(note)
             seen.add(note)
+
+
+def _chat(app: "LanguageModel", options: Options, decode: dict[str, Any]) -> None:
+    """Answer the conversations in files, or the user's messages as they come."""
+    from ....readers.prompts.chat_files import read_chats
+    from ....tokenization.chat_template import ASSISTANT
+
+    decode = app.answering(stop=options.stop, **decode)
+    if not options.texts:
+        _converse(app, decode)
+        return
+    for number, messages in enumerate([it for path in options.texts for it in read_chats(path)]):
+        if not options.json:
+            print("\n" * bool(number), end="")
+            print_pieces(app.chat_pieces(messages, **decode))
+            continue
+        for found in app.continuations([messages], **decode)[0]:
+            answer = {"role": ASSISTANT, "content": found.text}
+            print(to_json({**found.to_dict(""), "prompt": messages, "message": answer}), flush=True)
+
+
+def _converse(app: "LanguageModel", decode: dict[str, Any]) -> None:
+    """Answer each line of standard input, with all lines and answers before it."""
+    from ....tokenization.chat_template import ASSISTANT
+
+    messages = list[dict[str, str]]()
+    lines = chain.from_iterable(standard_input("generate", "a message"))
+    for line in (it for it in lines if it.text.strip()):
+        warn_of_bytes(f"line {line.number:,}", line)
+        messages.append({"role": "user", "content": line.text})
+        stream = app.chat_pieces(messages, **decode)
+        print_pieces(stream)
+        messages.append({"role": ASSISTANT, "content": stream.continuation.text})
 
 
 def _print(
@@ -108,6 +148,7 @@ VERB = Verb(
     examples=(
         'clearhead generate models/shakespeare "To be, or not to be" --chars 500',
         'clearhead generate models/shakespeare "ROMEO:" --greedy --stop "JULIET:"',
+        "clearhead generate models/helper --chat",
         "cat story.txt | clearhead generate models/stories - --temperature 0.8 --seed 7",
     ),
     add_options=_add_options,

@@ -381,3 +381,31 @@ def test_looking_changes_no_letter(folder: Path) -> None:
     before = app("by", chars=40, seed=3)
     app.explain("by", seed=3)
     assert app("by", chars=40, seed=3) == before
+
+
+def test_chats_are_answered_from_files_and_line_by_line(run: Run, pipe: Run, tmp_path: Path) -> None:
+    from tests.serving.small_models import make
+
+    folder = make(tmp_path / "model", "chat")
+    user = {"role": "user", "content": "She sings."}
+    (tmp_path / "a.jsonl").write_text(json.dumps([user]) + "\n" + json.dumps({"messages": [user]}) + "\n")
+    app = clearhead.load(folder)
+    answer = app.chat([user], max_len=5, sample=False, beam=1)
+    command = ("generate", folder, "--chat", "--greedy", "--max-len", "5")
+    done = run(*command, tmp_path / "a.jsonl")
+    assert done.code == 0 and done.out == f"{answer}\n\n{answer}\n"
+    rows = [json.loads(row) for row in run(*command, "--json", tmp_path / "a.jsonl").out.splitlines()]
+    assert [row["message"] for row in rows] == [{"role": "assistant", "content": answer}] * 2
+    assert rows[0]["prompt"] == [user] and rows[0]["text"] == answer
+    done = pipe(b"She sings.\n\nThey sleep.\n", *command)
+    talk = [user, {"role": "assistant", "content": answer}, {"role": "user", "content": "They sleep."}]
+    assert done.out == f"{answer}\n{app.chat(talk, max_len=5, sample=False, beam=1)}\n"
+    (tmp_path / "b.jsonl").write_text("{\n")
+    failed = run(*command, tmp_path / "b.jsonl")
+    assert failed.code == 1 and "b.jsonl line 1" in failed.err and "Traceback" not in failed.err
+    assert run(*command, "--chars", "3").code == 2
+
+
+def test_a_model_without_a_chat_template_cannot_chat(run: Run, folder: Path) -> None:
+    failed = run("generate", folder, "--chat")
+    assert failed.code == 2 and "chat template" in failed.err

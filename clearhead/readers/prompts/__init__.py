@@ -1,0 +1,1 @@
+"""Read prompts with answers, and conversations."""

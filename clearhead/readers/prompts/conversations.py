@@ -1,0 +1,130 @@
+"""Prompts with answers, and conversations, from JSON Lines. Each line has one of these forms:
+
+    {"prompt": "...", "completion": "..."}
+    {"instruction": "...", "input": "...", "output": "..."}                      "input" may be missing or empty
+    {"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}
+
+An example is a pair of a prompt and an answer. The prompt is JSON: a string, which the answer continues, or the list of
+the messages before the answer.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from ...config import DataConfig
+from ...errors import DataError
+from ...tokenization.chat_template import ASSISTANT, fault_of
+from ..column_roles import Roles
+from ..files import inputs
+from ..json_lines import BRACKET, half_a_character, read_object, value_at
+from ..lines import controls_note, count_controls, read_lines, undecodable
+from ..skipped import Report
+from ..source import Rows, Source, as_paths
+from ..tables import Pair
+
+PROMPTS = Roles("prompt", "answer", files="", aligned="", plural=("prompts", "answers"))
+EXPECTED = (
+    'on each line, {"prompt": "…", "completion": "…"}, {"instruction": "…", "output": "…"} or '
+    '{"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}'
+)
+_NO_ANSWER = f'the last message isn\'t an answer (role "{ASSISTANT}")'
+
+
+class Conversations(Source):
+    """Prompts and answers of files or folders, which can be read repeatedly, one by one.
+
+    `data.source_column` and `data.target_column` can name other keys than "prompt" and "completion".
+
+    Raises:
+        DataError: no line can be used.
+    """
+
+    roles = PROMPTS
+
+    def __init__(self, data_or_paths: Any, data: DataConfig | None = None) -> None:
+        paths, data = as_paths(data_or_paths), data or DataConfig()
+        super().__init__(paths, [[file for path in paths for file in inputs(path)]])
+        self._keys = tuple(
+            (asked or usual).split(".")
+            for asked, usual in ((data.source_column, "prompt"), (data.target_column, "completion"))
+        )
+
+    def __iter__(self) -> Iterator[Pair]:
+        report, n_controls, [files] = Report(self.report.paths, "JSON lines with prompts and answers"), 0, self.sides
+        if files and isinstance(files[0], Rows):
+            report.unit, report.item = "rows", "row"
+        for file in files:
+            if len(files) > 1:
+                report.files.append((file.name, report.lines))
+            for line in read_lines(file):
+                values, why = read_object(line)
+                if why == BRACKET:
+                    continue
+                report.lines += 1
+                prompt, answer, wrong = ("", "", why) if values is None else self._example(values)
+                text = "" if wrong else plain_text(prompt, answer)
+                wrong = wrong or half_a_character(line, text) or PROMPTS.fault("a prompt", answer) or ""
+                if wrong:
+                    report.skip(report.lines, wrong, undecodable(line))
+                elif "\0" in text:
+                    report.skip(report.lines, "NUL character", undecodable(line))
+                else:
+                    report.used, n_controls = report.used + 1, n_controls + bool(count_controls(text))
+                    yield report.lines, prompt, answer
+        if n_controls:
+            report.notes.append(controls_note(n_controls, "examples"))
+        if not report.used:
+            name, first = " and ".join(report.paths), report.examples[0].line if report.examples else None
+            what = f"no prompt with an answer in {name}\n  {report}"
+            raise DataError(what, expected=EXPECTED, name=name, value=report.skipped, line=first)
+        self.report = report
+
+    def _example(self, values: dict[str, Any]) -> tuple[str, str, str]:
+        """Return prompt, answer and "", or two empty texts and the reason why there are none."""
+        if "messages" in values:
+            wrong = fault_of(values["messages"])
+            if not wrong and values["messages"][-1]["role"] != ASSISTANT:
+                wrong = _NO_ANSWER
+            if wrong:
+                return "", "", wrong
+            *before, answer = values["messages"]
+            return json.dumps(before, ensure_ascii=False), answer["content"], ""
+        if "instruction" in values:
+            parts = [values["instruction"], values.get("input") or ""]
+            answer, wrong = values.get("output"), 'no string in "instruction", "input" or "output"'
+            if not all(isinstance(it, str) for it in (*parts, answer)):
+                return "", "", wrong
+            user = {"role": "user", "content": "\n\n".join(filter(str.strip, parts))}
+            return json.dumps([user], ensure_ascii=False), str(answer), "" if user["content"] else "empty instruction"
+        (prompt, why), (answer, other) = (value_at(values, key) for key in self._keys)
+        missing = [".".join(key) for key, it in zip(self._keys, (prompt, answer)) if not isinstance(it, str)]
+        wrong = why or other or (f"no string in {missing[0]}" if missing else "")
+        return ("", "", wrong) if wrong else (json.dumps(prompt, ensure_ascii=False), answer, "")
+
+
+def messages_of(prompt: str, answer: str | None = None) -> list[dict[str, str]]:
+    """Return the messages of a prompt, and the answer to it if it's given; none if the prompt is a text."""
+    before = json.loads(prompt)
+    if isinstance(before, str):
+        return []
+    return [*before, *([] if answer is None else [{"role": ASSISTANT, "content": answer}])]
+
+
+def plain_text(prompt: str, answer: str) -> str:
+    """Return the text of an example, to read or to learn a tokenizer from. Roles are on lines of their own."""
+    messages = messages_of(prompt, answer or None)
+    return "\n".join(chain(*((it["role"], it["content"]) for it in messages))) or json.loads(prompt) + answer
+
+
+def answers_in(values: Mapping[str, Any]) -> str:
+    """Return what an object has if it's a prompt with an answer, as a phrase, or ""."""
+    if isinstance(values.get("text"), str):  # a document
+        return ""
+    if isinstance(values.get("messages"), list):
+        return "messages"
+    for prompt, answer in (("prompt", "completion"), ("instruction", "output")):
+        if isinstance(values.get(prompt), str) and isinstance(values.get(answer), str):
+            return f"{'an' if prompt[0] == 'i' else 'a'} {prompt} and {'an' if answer[0] == 'o' else 'a'} {answer}"
+    return ""

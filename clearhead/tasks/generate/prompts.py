@@ -1,0 +1,126 @@
+"""Language modelling on prompts with answers: the loss counts the answers only, unless train.loss_on is "all"."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+
+from ...config import Config
+from ...data.conversation_form import ConversationForm
+from ...readers.pairs import Pairs
+from ...readers.prompts.conversations import plain_text
+from ...scoring.bootstrap import FloatArray
+from ...tokenization.chat_template import DEFAULT, ChatTemplate
+from ...tokenization.ragged import IntArray, Ragged
+from ..base import Units
+from ..source_reader import tokens_on_device
+from .answer_examples import AnswerEncoder, AnswerExamples
+from .examples import HeldOutText
+from .task import SCORED, Generation
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from ...model.transformer import Decoder
+
+
+class AnswerGeneration(Generation):
+    """Answer prompts, with a decoder-only model."""
+
+    form = ConversationForm()  # type: ignore[assignment]
+    units = Units("examples", "tokens", "answer", "prompts")
+    usage = '"a prompt"'
+    training_data = "prompts with answers"
+    unused: ClassVar[Sequence[str]] = tuple(name for name in Generation.unused if name != "data.target_column")
+    defaults: ClassVar[dict[str, Any]] = {**Generation.defaults, "train.loss_on": "answer"}
+
+    @classmethod
+    def settle(cls, config: Config) -> Config:
+        if config.data.template:
+            ChatTemplate.read(config.data.template)  # raises an error before any data is read
+        return super().settle(config)
+
+    @classmethod
+    def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
+        """Return the default chat template if there are messages, and neither user nor model has another."""
+        return {"data.template": DEFAULT} if not config.data.template and data.has_messages else {}
+
+    @classmethod
+    def texts(cls, data: Pairs) -> Sequence[str]:
+        return list(map(plain_text, data.sources, data.targets))
+
+    @property
+    def stored_as(self) -> tuple[str, str]:
+        return "<i4", super().stored_as[1]  # spans and tokens
+
+    @property
+    def encoder(self) -> AnswerEncoder:  # type: ignore[override]
+        config, (longest, limit) = self.config, self.longest
+        return AnswerEncoder(
+            self.tokenizers.target,
+            longest,
+            limit,
+            template=config.data.template,
+            begins=config.model.begins,
+            loss_on=config.train.loss_on or "answer",
+        )
+
+    def examples(self, sides: tuple[Ragged, Ragged]) -> AnswerExamples:  # type: ignore[override]
+        return AnswerExamples(*sides)
+
+    def hold_out(self, data: Pairs) -> HeldOutText:  # type: ignore[override]
+        """Prepare prompts with answers for scoring."""
+        encoded, tokenizer = self.encoder(data), self.tokenizers.target
+        examples = AnswerExamples(encoded.sources, encoded.targets)
+        predicted = [examples.predicted_tokens(row) for row in range(len(examples))]
+        text = "".join(tokenizer.decode_batch(predicted))
+        return HeldOutText(
+            examples,
+            encoded.skipped,
+            0,
+            [plain_text(data.sources[i], "") for i in encoded.kept],
+            (),
+            characters=len(text),
+            bytes=len(text.encode()),
+            unknown=sum(ids.count(self.special.unk) for ids in predicted if self.special.unk is not None),
+        )
+
+    def loss(self, model: "nn.Module", examples: AnswerExamples, rows: IntArray, *, smoothing: float) -> "Tensor":  # type: ignore[override]
+        import torch
+
+        from ..loss import projected_cross_entropy
+
+        text, places = self._batch(examples, rows)
+        states, outputs = model(text[:, :-1], states=True).flatten(0, 1), text[:, 1:].flatten()
+        index = torch.from_numpy(places).to(text.device)
+        projection, pad = cast("Decoder", model).projection, self.special.pad
+        return projected_cross_entropy(states[index], projection, outputs[index], smoothing=smoothing, pad=pad)
+
+    def losses(self, model: "nn.Module", examples: AnswerExamples) -> tuple[FloatArray, int, int]:  # type: ignore[override]
+        """Return -log p of the answers of each example, the number of tokens, and how many are predicted correctly."""
+        import torch
+
+        from ...model.transformer import evaluation
+        from ..loss import log_probability_of
+
+        n_tokens, right, found = 0, 0, np.zeros(len(examples))
+        with evaluation(model), torch.inference_mode():
+            for rows in examples.batches(SCORED).epoch(0):
+                text, places = self._batch(examples, rows)
+                index = torch.from_numpy(places).to(text.device)
+                logits = model(text[:, :-1]).flatten(0, 1)[index].float()
+                outputs = text[:, 1:].flatten()[index]
+                log_p = log_probability_of(outputs[:, None], logits.log_softmax(-1))[:, 0].double().cpu().numpy()
+                np.subtract.at(found, rows[places // (text.size(1) - 1)], log_p)
+                n_tokens, right = n_tokens + len(places), right + int((logits.argmax(-1) == outputs).sum())
+        return found, n_tokens, right
+
+    def _batch(self, examples: AnswerExamples, rows: IntArray) -> tuple["Tensor", IntArray]:
+        """Return the tokens of examples, and the predicted ones' indices in text[:, 1:]. (B, T + 1), (N,)
+
+        Nothing attends to the padding on the right, since a token only attends to earlier ones.
+        """
+        padded = examples.targets.padded(rows, self.special.pad)
+        device, size = self.config.train.device, self.config.model.tgt_vocab_size
+        text = tokens_on_device(padded, device, size, self.special.pad)
+        return text, examples.places(rows, padded.shape[1] - 1)
