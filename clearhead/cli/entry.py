@@ -6,6 +6,7 @@ Exit codes: 0 success, 1 failure, 2 usage error, 130 or 143 stopped by a signal.
 import argparse
 import contextlib
 import errno
+import gc
 import io
 import os
 import re
@@ -83,6 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: the words after `clearhead` (default: sys.argv[1:]).
     """
+    ends = arguments is None
     if arguments is None:
         arguments = sys.argv[1:]
         _end_at_signals()
@@ -110,6 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     finally:
         _drop_output()
+        if ends:
+            gc.freeze()  # looking for garbage once more would take longer than decoding a sentence
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -130,8 +130,9 @@ class EngineClass(Protocol):
 
     An engine whose first use takes long also has `waits(decode, is_converted)`, which returns what it has to do first,
     or "". `is_converted` tells whether the model exists in a format. `auto` doesn't choose such an engine. If it has to
-    do the same for all models, `prepare()` does it, and `prepare_later()` lets another process do it. A batch engine
-    can list in `exact` the settings with which it has the answers of torch (default: all in `settings`).
+    do the same for all models, `prepare()` does it, `prepare_later()` lets another process do it, and `is_preparing()`
+    tells whether that's still at work. A batch engine can list in `exact` the settings with which it has the answers of
+    torch (default: all in `settings`).
     """
 
     @classmethod

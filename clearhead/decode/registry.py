@@ -99,6 +99,15 @@ def prepare_later(config: ModelConfig, decode: DecodeConfig, device: str) -> Non
         _prepare_later(_choose(config, decode, device, (), lambda _: False), config)
 
 
+def is_preparing(model: ModelHandle) -> bool:
+    """Return whether another process prepares an engine that will replace the open one, which is always in fp32."""
+    faster = list(takewhile(lambda name: f"{name} fp32" not in model.engines, ENGINES))
+    if len(faster) == len(ENGINES):
+        return False
+    engines = [_engine_class(name, model.config) for name in faster if model.config.topology in ENGINES[name]]
+    return any(it.is_preparing() for it in engines if hasattr(it, "is_preparing"))
+
+
 def prepare_engines() -> None:
     """Do what the first use of an engine would do on this machine, whatever the model.
 

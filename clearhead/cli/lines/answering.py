@@ -6,6 +6,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,6 +16,7 @@ from ..input_lines import Place
 from ..output import ProgressLine, new_regular_file, to_json
 from ..parser import Options, Parser, UsageError
 from .in_order import InOrder
+from .measured_engines import Engines, n_bytes
 from .printed import CAN_FORK, Answer, Printed
 
 if TYPE_CHECKING:
@@ -100,9 +102,16 @@ class LineAnswers:
         self.options, self.app, self.as_json, self.key = options, app, as_json, key
         self.settings = {**settings, "json": as_json}
         self.n_lines = self.n_failed = 0
+        self.engines = Engines()
 
     def run(
-        self, groups: Iterable[Sequence[Place]], answer: Answer, *, piped: bool, failure: Failure = lost_lines
+        self,
+        groups: Iterable[Sequence[Place]],
+        answer: Answer,
+        *,
+        piped: bool,
+        failure: Failure = lost_lines,
+        engines: Engines | None = None,
     ) -> None:
         """Answer groups of lines.
 
@@ -111,10 +120,12 @@ class LineAnswers:
             answer: answers some of them.
             piped: whether the lines are those of standard input.
             failure: returns the error for lines without an answer, given their number and that of all lines.
+            engines: chooses the engine of the workers.
 
         Raises:
             DataError: lines have no answer. The others have been answered.
         """
+        self.engines = engines or self.engines
         with self._output_file() or nullcontext() as file:
             self._run(groups, answer, file, stdin_of(piped))
         if self.n_failed:
@@ -127,7 +138,9 @@ class LineAnswers:
         shown = file or not sys.stdout.isatty()  # the answers themselves show the progress on a terminal
         with ProgressLine(None if shown else StringIO()) as progress:
             counter = _Counter(progress, file, self._input_size(descriptor))
-            in_order = InOrder(answer, lambda: number_of_workers(self.options, self.app), self._unanswered, counter)
+            self.engines.unread = counter.left
+            workers = partial(number_of_workers, self.options, self.app)
+            in_order = InOrder(answer, workers, self._unanswered, counter, self.engines)
             for group, printed in in_order.run(lines, descriptor):
                 self._print(group, printed, file, progress)
         self._finish(file)
@@ -189,9 +202,14 @@ class _Counter:
 
     def __call__(self, places: Sequence[Place]) -> None:
         self._lines += len(places)
-        self._bytes += sum(len(line.text.encode("utf-8", "surrogatepass")) + 1 for _, line in places)
-        left = None if self._size is None else self._size - (self._file.skipped if self._file else 0)
-        self._progress.lines(self._lines, None if not left else min(1.0, self._bytes / left))
+        self._bytes += n_bytes(places)
+        share = None if self._size is None else self._bytes / max(1, self._bytes + self.left())
+        self._progress.lines(self._lines, share)
+
+    def left(self) -> int:
+        """Return the number of bytes that aren't answered, or 0 if it isn't known."""
+        skipped = self._file.skipped if self._file else 0
+        return max(0, (self._size or 0) - skipped - self._bytes)
 
 
 def stdin_of(piped: bool) -> int | None:

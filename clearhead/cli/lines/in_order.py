@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..input_lines import Place
+from .measured_engines import Engines
 from .printed import Answer, Chunk, Printed
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class InOrder:
             If it's 1, this process answers all lines.
         unanswered: returns the output for a line that killed two workers.
         count: called with lines that have been answered.
+        engines: chooses the engine of the workers.
     """
 
     def __init__(
@@ -45,8 +47,10 @@ class InOrder:
         workers: Callable[[], int],
         unanswered: Callable[[Place], Printed],
         count: Callable[[Sequence[Place]], object] = lambda _: None,
+        engines: Engines | None = None,
     ) -> None:
         self.answer, self.workers, self.unanswered, self.count = answer, workers, unanswered, count
+        self.engines = engines or Engines()
 
     def run(self, groups: Iterator[Sequence[Place]], descriptor: int | None = None) -> Answers:
         """Yield each group with its answers, in order. Taking the next group may block.
@@ -56,11 +60,12 @@ class InOrder:
         for places in groups:
             group = _Group(places)
             *chunks, shortest = self._chunks(group)
-            self._add(shortest, self.answer(shortest.places))  # loads the model, which the workers will share
+            first = self.engines.sample(self.answer, shortest.places) if chunks else self.answer(shortest.places)
+            self._add(shortest, first)  # this has loaded the model, which the workers will share
             if chunks and (size := self.workers()) > 1:
                 from .worker_pool import WorkerPool  # imports multiprocessing, which few lines need
 
-                with WorkerPool(self.answer, size, self.unanswered) as pool:
+                with WorkerPool(self.answer, size, self.unanswered, self.engines) as pool:
                     pool.put(chunks)
                     yield from self._in_workers(pool, deque([group]), groups, descriptor)
                 return

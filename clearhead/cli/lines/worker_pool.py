@@ -14,6 +14,7 @@ from typing import Any, Self, cast
 from ...data.encoding import end_with_parent
 from ...errors import ModelError
 from ..input_lines import Place
+from .measured_engines import Engines, n_bytes
 from .printed import Answer, Chunk, Printed
 
 _MOST_LOST = 10  # lines that killed workers; with more of them, the fault isn't in the lines
@@ -23,7 +24,7 @@ _PATIENCE = 5  # seconds for a worker to end
 class _Worker:
     """A process, the pipe to it, and the chunk that it's answering."""
 
-    def __init__(self, answer: Answer, others: Sequence[Connection]) -> None:
+    def __init__(self, answer: Answer, engine: str, others: Sequence[Connection]) -> None:
         self.connection, far_end = multiprocessing.Pipe()
         near_ends = [*others, self.connection]  # a worker that kept them open wouldn't notice the end of this process
         context = cast(Any, multiprocessing).get_context("fork")
@@ -32,6 +33,7 @@ class _Worker:
             warnings.simplefilter("ignore", DeprecationWarning)
             self.process.start()
         far_end.close()
+        self.engine, self.begun = engine, 0.0
         self.chunk: Chunk | None = None
 
 
@@ -40,11 +42,11 @@ class WorkerPool:
 
     A worker that dies is replaced, and its lines are answered again in two halves. A line that's alone when a second
     worker dies of it gets what `unanswered` returns. `answer` should have answered some lines before, so that the
-    weights are in memory.
+    weights are in memory. A worker is also replaced for the next lines to be answered with another engine.
     """
 
-    def __init__(self, answer: Answer, size: int, unanswered: Callable[[Place], Printed]) -> None:
-        self._answer, self._unanswered, self._n_lost = answer, unanswered, 0
+    def __init__(self, answer: Answer, size: int, unanswered: Callable[[Place], Printed], engines: Engines) -> None:
+        self._answer, self._unanswered, self._engines, self._n_lost = answer, unanswered, engines, 0
         self._queue: deque[Chunk] = deque()
         self._workers: list[_Worker] = []
         for _ in range(size):
@@ -78,13 +80,13 @@ class WorkerPool:
         self._dispatch()
 
     def receive(self, descriptor: int | None = None) -> list[tuple[Chunk, list[Printed]]]:
-        """Wait until a chunk is answered or a descriptor can be read. Return the chunks that are answered.
+        """Wait until a chunk is answered, a descriptor can be read or time is up. Return the chunks that are answered.
 
         Raises ModelError if workers keep dying, and any exception that `answer` raised in a worker.
         """
         busy = {worker.connection: worker for worker in self._workers if worker.chunk}
         found = []
-        for ready in wait([*busy, *([] if descriptor is None else [descriptor])]):
+        for ready in wait([*busy, *([] if descriptor is None else [descriptor])], self._engines.patience):
             if ready != descriptor:
                 found += self._received(busy[cast(Connection, ready)])
         self._dispatch()
@@ -100,13 +102,17 @@ class WorkerPool:
         if isinstance(answers, Exception):
             raise answers
         worker.chunk = None
+        self._engines.note(worker.engine, chunk.places, answers, self._engines.clock() - worker.begun)
         return [(chunk, answers)]
 
     def _dispatch(self) -> None:
-        """Give each free worker a chunk."""
-        for worker in [it for it in self._workers if not it.chunk][: len(self._queue)]:
-            free = worker if worker.process.is_alive() else self._replace(worker)
-            free.chunk = self._queue.popleft()
+        """Give each free worker a chunk, except one if the preparation of an engine needs its core."""
+        waiting = sum(n_bytes(it.places) for it in self._queue)
+        waits = self._engines.leaves_core(waiting)
+        for worker in [it for it in self._workers if not it.chunk][waits:][: len(self._queue)]:
+            is_usable = worker.engine == self._engines.next(waiting, len(self._workers)) and worker.process.is_alive()
+            free = worker if is_usable else self._replace(worker)
+            free.chunk, free.begun = self._queue.popleft(), self._engines.clock()
             with suppress(OSError):  # the worker died just now, which `receive` will notice
                 free.connection.send(free.chunk.places)
 
@@ -132,7 +138,7 @@ class WorkerPool:
         return new
 
     def _new_worker(self, but: _Worker | None = None) -> _Worker:
-        return _Worker(self._answer, [it.connection for it in self._workers if it is not but])
+        return _Worker(self._answer, self._engines.in_use, [it.connection for it in self._workers if it is not but])
 
 
 def _work(answer: Answer, connection: Connection, to_close: Sequence[Connection], parent: int) -> None:

@@ -16,20 +16,21 @@ from clearhead.config import DecodeConfig, ModelConfig
 from clearhead.decode.engines.loops import build, entries, jit, machine_code, native
 from clearhead.decode.engines.loops.opener import LoopsOpener
 from clearhead.decode.model_handle import InMemoryModel
-from clearhead.decode.registry import choice_for, open_engine, prepare_later
+from clearhead.decode.registry import choice_for, is_preparing, open_engine, prepare_later
 from clearhead.errors import ConfigError
 from clearhead.folder.lock import FolderLock
 from clearhead.model.transformer import build as build_model
 
 CONFIG = ModelConfig(src_vocab_size=29, tgt_vocab_size=29, d_model=16, n_heads=2, d_ff=16, n_encoder_layers=1)
 MONTH = 30 * 24 * 3600
+PATIENCE = 120  # seconds
 
 
 @pytest.fixture
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """An empty cache, in which nothing has been started."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(machine_code, "_started", set())
+    monkeypatch.setattr(machine_code, "_started", {})
     return tmp_path / "clearhead"
 
 
@@ -238,6 +239,23 @@ def test_auto_takes_it_once_it_is_there(
     assert choice_for(handle, DecodeConfig(engine="auto")).name == "loops"
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     assert choice_for(handle, DecodeConfig(engine="auto")).name == "torch"
+
+
+def test_a_model_knows_that_a_faster_engine_is_being_compiled(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, real_readiness: None
+) -> None:
+    compiles(monkeypatch, f"import time; time.sleep({PATIENCE})")
+    handle = InMemoryModel(build_model(CONFIG), CONFIG)
+    monkeypatch.setattr(InMemoryModel, "needs_module", False)  # as for a model folder
+    assert not is_preparing(handle)
+    open_engine(handle, DecodeConfig(engine="auto"))
+    process = machine_code._started[machine_code.machine_code_file()]
+    assert process is not None and is_preparing(handle)
+    other = InMemoryModel(build_model(CONFIG), CONFIG)
+    assert not is_preparing(other)  # it has no engine that would be replaced
+    process.kill()
+    process.wait()
+    assert not is_preparing(handle)
 
 
 def test_training_lets_it_be_compiled_for_models_that_use_it(

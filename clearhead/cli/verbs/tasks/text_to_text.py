@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ....config.messages import say
@@ -9,6 +10,7 @@ from ....errors import DataError
 from ...input_lines import Place, input_groups, reads_stdin, text_of, whole_file
 from ...input_warnings import warn, warn_of_bytes, warn_of_file_name, warnings_of, warnings_of_cut
 from ...lines.answering import LineAnswers, add_line_options, check_line_options
+from ...lines.measured_engines import Engines
 from ...lines.printed import Printed
 from ...media_inputs import MediaInputs
 from ...models import add_model_options, open_model
@@ -50,7 +52,23 @@ def _answer_texts(options: Options, verb: str, what: str, files: Sequence[str] =
         ]
 
     answering = LineAnswers(options, app, decode, as_json=options.json)
-    answering.run(groups, answer, piped=piped)
+    engines = _engines(app, decode, compares=not options.json)  # scores may differ in their last digits
+    answering.run(groups, answer, piped=piped, engines=engines)
+
+
+def _engines(app: "Translator", decode: dict[str, Any], *, compares: bool) -> Engines:
+    """Return the engines that answer with these settings, whose engine changes."""
+    from ....decode.registry import AUTO, IN_MEMORY, choice_for, is_preparing
+
+    search = app.decode_config(**{name: it for name, it in decode.items() if name != "prefix"})
+
+    def use(name: str) -> str:
+        decode["engine"] = name or search.engine
+        app.writer(**decode)  # opens it
+        return choice_for(app.loaded.handle, replace(search, engine=decode["engine"])).name
+
+    may_change = compares and (search.engine, search.precision) == (AUTO, "fp32")
+    return Engines(use, IN_MEMORY if may_change else "", lambda: is_preparing(app.loaded.handle))
 
 
 def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, dict[str, Any], bool]":

@@ -26,7 +26,7 @@ _AGAIN = 3600  # seconds after a failed attempt, in which no other one is made u
 _PROCESSOR = Path("/proc/cpuinfo")  # on Linux
 _FEATURES = ("model name", "flags", "Features", "CPU")  # the beginnings of its lines, on x86 and on ARM
 _ON_WINDOWS = ("BELOW_NORMAL_PRIORITY_CLASS", "CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW")
-_started: set[Path] = set()  # files that a process has been started for
+_started: dict[Path, "subprocess.Popen[bytes] | None"] = {}  # the process that has been started for a file, if any
 
 # What a process that compiles runs. It finds this package, and no other files beside it or in the working directory.
 _SCRIPT = """
@@ -111,7 +111,7 @@ def prepare_later() -> None:
     path = machine_code_file()
     if path in _started or is_disabled() or is_compiled() or not _python():
         return
-    _started.add(path)
+    _started[path] = None
     with suppress(OSError):
         begun = path.with_suffix(".begun")
         if begun.exists() and time.time() - begun.stat().st_mtime < _AGAIN:
@@ -126,7 +126,14 @@ def prepare_later() -> None:
             start_new_session=True,  # it goes on when this process is interrupted
             creationflags=sum(getattr(subprocess, name, 0) for name in _ON_WINDOWS),
         )
+        _started[path] = process
         threading.Thread(target=process.wait, daemon=True).start()  # or it would stay as a zombie
+
+
+def is_preparing() -> bool:
+    """Return whether a process that this one has started is compiling the loops."""
+    process = _started.get(machine_code_file())
+    return process is not None and process.poll() is None
 
 
 def _said_by_compiler() -> str:

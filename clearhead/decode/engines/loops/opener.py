@@ -8,7 +8,7 @@ from ....config import DecodeConfig, ModelConfig
 from ....errors import ConfigError
 from ...engine import cpu_obstacle, engine_threads
 from ...model_handle import ModelHandle
-from .machine_code import cache_obstacle, failure, is_compiled, prepare, prepare_later
+from .machine_code import cache_obstacle, failure, is_compiled, is_preparing, prepare, prepare_later
 
 if TYPE_CHECKING:
     from .loops_engine import LoopsEngine
@@ -64,6 +64,11 @@ class LoopsOpener:
     def prepare_later(cls) -> None:
         """Let a process of low priority compile it."""
         prepare_later()
+
+    @classmethod
+    def is_preparing(cls) -> bool:
+        """Return whether the process that `prepare_later` has started is compiling it."""
+        return is_preparing()
 
     @classmethod
     def open(cls, model: ModelHandle, precision: str = "fp32") -> "LoopsEngine":

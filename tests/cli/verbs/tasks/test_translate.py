@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import clearhead
+from clearhead.cli.verbs.tasks import text_to_text
 from clearhead.folder.model_folder import model_files, save_files
 
 from ...conftest import Done, Run
@@ -320,3 +321,26 @@ def test_a_flag_alone_says_yes_and_the_setting_takes_a_value(run: Run, model_fol
 
 def test_every_translation_begins_with_the_prefix(run: Run, model_folder: Path) -> None:
     assert run("translate", model_folder, "She sings.", "--prefix", "Elle").out.startswith("Elle")
+
+
+@pytest.mark.parametrize(
+    ("decode", "compares", "rival"),
+    [
+        ({"beam": 2, "prefix": ""}, True, "torch"),
+        ({}, False, ""),  # for --json, since scores may differ in their last digits
+        ({"engine": "torch"}, True, ""),
+        ({"precision": "int8"}, True, ""),  # engines round differently
+    ],
+)
+def test_the_engine_of_many_lines_changes_only_if_their_answers_do_not(
+    decode: dict[str, Any], compares: bool, rival: str, model_folder: Path
+) -> None:
+    app = clearhead.load(model_folder)
+    engines = text_to_text._engines(app, decode, compares=compares)
+    assert engines.rival == rival
+    engines.sample(lambda _: [], [])
+    chosen, before = engines.in_use, app.brief_results(["I am hungry."], **decode)
+    if rival:
+        engines._open("packed")
+        assert (chosen, decode["engine"], engines.in_use) == ("torch", "packed", "packed")
+        assert app.brief_results(["I am hungry."], **decode) == before
