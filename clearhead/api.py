@@ -18,8 +18,9 @@ from .config import Config, messages
 from .config.values import is_text
 from .errors import ConfigError, ModelError
 from .exchange.ctranslate2.model_cache import CONVERTERS
+from .folder.adapters import ADAPTER, Adapter, is_adapter, weights_digest
 from .folder.manifest import RESTORE
-from .folder.model_folder import read_settings
+from .folder.model_folder import read_config, read_settings
 from .loading.loaded import LoadedModel
 from .tasks.registry import task_of
 
@@ -179,24 +180,29 @@ def load(
     threads: int | None = None,
     allow_custom_code: bool = False,
     specials: bool = False,
+    adapter: str | Path | None = None,
 ) -> "App":
     """Load a model folder and return the app for its task. The weights are read on first use.
 
     Args:
-        path: the model folder.
+        path: the model folder. The folder of an adapter can be given too: it names its base.
         device: auto, cpu, cuda or cuda:1.
         threads: number of CPU threads for torch (default: torch's own setting).
         allow_custom_code: import custom classes (`package.module:Class`) named in the folder. Use this only with
             folders you trust.
         specials: read the names of an imported model's special tokens in a text, such as <|im_start|>, as these tokens
             (default: as plain text). Use this only for texts you trust.
+        adapter: folder of an adapter that was trained on this model. It's merged into the weights.
 
     Raises:
-        ModelError: the folder is missing, damaged or unfinished, its settings don't fit its task, or it names custom
-            code that isn't allowed.
+        ModelError: the folder is missing, damaged or unfinished, its settings don't fit its task, it names custom
+            code that isn't allowed, or the adapter belongs to other weights.
         ConfigError: an argument has the wrong type, or the device can't be used.
     """
-    folder = _checked_path(path, "path")
+    folder, base = _checked_path(path, "path"), None
+    if adapter is not None:
+        folder, base = _checked_path(adapter, "adapter"), folder
+        _check_adapter(folder, base)
     _check_options({"allow_custom_code": allow_custom_code, "specials": specials}, {})
     stored, tokenizer = read_settings(folder, allow_custom_code=allow_custom_code)
     here = Config().override({"train.threads": threads}, source="the call").train  # checks the type and the range
@@ -219,9 +225,33 @@ def load(
             name="data.labels",
             value=n_labels,
         )
-    loaded = LoadedModel(folder, config, tokenizer, stored=stored, converters=CONVERTERS, specials=specials)
+    loaded = LoadedModel(
+        folder, config, tokenizer, stored=stored, converters=_converters(folder, base), specials=specials, base=base
+    )
     app: App = __getattr__(_APPS.get(config.train.task or "translate", "App"))(loaded)
     return app
+
+
+def _check_adapter(folder: Path, base: Path) -> None:
+    """Raise ModelError unless a folder is an adapter that was trained on the weights in `base`."""
+    read_config(folder, allow_custom_code=True)  # imports nothing, and raises errors if it's no folder of ours
+    if not is_adapter(folder):
+        raise ModelError(
+            f"{folder} isn't an adapter: it has no {ADAPTER}",
+            expected="a folder that `clearhead train --adapter lora` has written",
+            name="adapter",
+            value=folder,
+        )
+    found = Adapter.read(folder)
+    read_config(found.base_folder(folder, base), allow_custom_code=True)
+    found.check_base(folder, base, weights_digest(base) or "none")
+
+
+def _converters(folder: Path, base: Path | None) -> dict[str, Any]:
+    """Return the converters for a model. They read its folder alone, so the base of an adapter has to be its own."""
+    own = folder / Adapter.read(folder).base if base is not None else None
+    same = own is None or base is None or (own.exists() and own.samefile(base))
+    return dict(CONVERTERS) if same else {}
 
 
 def _checked_path(path: object, name: str) -> Path:

@@ -5,7 +5,7 @@ import itertools
 import operator
 import random
 import wave
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,32 @@ def save_untrained(path: Path, config: Config, made: Any) -> Path:
         weights = build(config.model).state_dict()
     save_files(path, model_files(config=config.to_dict(), tokenizer=made.to_json(), weights=weights, card="# A"))
     return path
+
+
+def make_adapter_folder(path: Path, base: Path, *, seed: int = 0, rank: int = 2, size: float = 0.3) -> Path:
+    """An adapter of random numbers for every matrix in the blocks of a model."""
+    from clearhead.folder.adapters import ADAPTER, Adapter
+    from clearhead.folder.model_folder import load_model_folder, model_files, save_files
+    from clearhead.model.linear import block_layers
+    from clearhead.model.restore import restore
+
+    folder, dice = load_model_folder(base), np.random.default_rng(seed)
+    weights = {}
+    for name, layer in block_layers(restore(folder.config.model, folder.weights)).items():
+        shapes = {"lora_a": (rank, layer.in_features), "lora_b": (layer.out_features, rank)}
+        weights |= {f"{name}.{part}": size * dice.standard_normal(shape) for part, shape in shapes.items()}
+    files = model_files(config=folder.config.to_record(), tokenizer=folder.tokenizer, weights=tensors(weights))
+    path.mkdir(parents=True)
+    adapter = Adapter.of(path, base, folder.weights_digest, 0.5)
+    save_files(path, {**files, ADAPTER: adapter.to_bytes()})
+    return path
+
+
+def tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The arrays as tensors in float32."""
+    import torch
+
+    return {name: torch.tensor(it, dtype=torch.float32) for name, it in arrays.items()}
 
 
 def byte_level(lines: Iterable[str], size: int = 400, special: Sequence[str] = ("<|endoftext|>",)) -> Any:

@@ -19,8 +19,9 @@ def summarize_folder(folder: Path, *, allow_custom_code: bool = False) -> tuple[
     Raises:
         ModelError: `folder` isn't a model folder, is damaged, or names custom code that isn't allowed.
     """
+    from ..folder.adapters import weights_digest
     from ..folder.manifest import Manifest, parse_json_object, read_verified
-    from ..folder.model_folder import CONFIG, WEIGHTS, load_model_folder, read_config
+    from ..folder.model_folder import CONFIG, load_model_folder, read_config
 
     if not (folder / CONFIG).exists():
         load_model_folder(folder)  # raises an error that explains what's missing
@@ -28,7 +29,7 @@ def summarize_folder(folder: Path, *, allow_custom_code: bool = False) -> tuple[
     evaluation = None
     if (folder / _EVALUATION).exists():
         evaluation = parse_json_object(folder / _EVALUATION, read_verified(folder, [_EVALUATION])[_EVALUATION])
-        evaluation["outdated"] = evaluation.get("weights") != Manifest.read(folder).files.get(WEIGHTS)
+        evaluation["outdated"] = evaluation.get("weights") != weights_digest(folder)
     return config, {
         "folder": str(folder),
         "finished": Manifest.read(folder).finished,

@@ -47,7 +47,15 @@ def add_search_options(
         "--special-tokens",
         parser.rare("read names of an imported model's special tokens in texts, such as <|im_start|>, as tokens"),
     )
+    add_adapter(parser)
     add_consent(parser)
+
+
+def add_adapter(parser: Parser) -> None:
+    """Add `--adapter`."""
+    parser.add_argument(
+        "--adapter", metavar="DIR", help=parser.rare("adapter of the model, from `clearhead train --adapter lora`")
+    )
 
 
 def add_consent(parser: Parser) -> None:
@@ -120,6 +128,7 @@ def load_app(folder: str, options: Options) -> "App":
         threads=given.get("train.threads"),
         allow_custom_code=options.allow_custom_code,
         specials=options.special_tokens,
+        adapter=options.adapter,
     )
 
 

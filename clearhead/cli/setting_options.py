@@ -113,7 +113,13 @@ def _values(setting: Setting, full: bool) -> str:
     kind = _plain(setting.type)
     numbers = {int: "N", float: "X"}
     if typing.get_origin(kind) is tuple:
-        lists = {"data.normalise": "NAME,...", "model.augment": "NAME,...", "decode.suppress": "TOKEN"}
+        lists = {
+            "data.normalise": "NAME,...",
+            "model.augment": "NAME,...",
+            "train.freeze": "NAME,...",
+            "train.adapter": "lora,...",
+            "decode.suppress": "TOKEN",
+        }
         number = numbers.get(typing.get_args(kind)[0])
         return f"{number},..." if number else lists.get(setting.name, "FILE")
     named = {"train.budget": "TIME", "train.init_from": "DIR", "data.store": "DIR", "train.watch": "TEXT"}

@@ -1,9 +1,9 @@
-"""Read the settings that have a notation of their own: `model.augment` and `model.rotary`."""
+"""Read the settings that have a notation of their own: `model.augment`, `model.rotary` and `train.adapter`."""
 
 from typing import NamedTuple
 
 from ..errors import ConfigError
-from .values import require
+from .values import require, spell
 
 IMAGES, AUDIO = ("shift", "flip", "crop"), ("spec_augment", "speed")
 OFF = {"shift": 0, "flip": False, "crop": 1.0, "spec_augment": 0.0, "speed": 0.0}  # values without an effect
@@ -76,3 +76,39 @@ def read_rotary(text: str) -> RotaryWavelengths:
     require(kind != "llama3" or numbers[1] < numbers[2], name, text, "LOW below HIGH", what=what)
     require(kind != "yarn" or numbers[1] < numbers[2], name, text, "SHORT below LONG", what=what)
     return found
+
+
+class LoraShape(NamedTuple):
+    """The shape of an adapter.
+
+    Attributes:
+        rank: the rank of its updates, or None for the default.
+        alpha: the updates are multiplied by alpha / rank. None is twice the rank.
+        targets: the layers that it updates, or () for the default.
+    """
+
+    rank: int | None = None
+    alpha: float | None = None
+    targets: tuple[str, ...] = ()
+
+
+def read_adapter(items: tuple[str, ...]) -> LoraShape | None:
+    """Return the shape that the items of the setting describe, such as "lora" and "rank=8", or None without items.
+
+    Raises:
+        ConfigError: an item has another form.
+    """
+    if not items:
+        return None
+    kind, *more = items
+    values = dict(item.partition("=")[::2] for item in more if "=" in item)
+    try:
+        rank = int(values.pop("rank")) if "rank" in values else None
+        alpha = float(values.pop("alpha")) if "alpha" in values else None
+    except ValueError:
+        rank, alpha = 0, None
+    positive = (rank is None or rank > 0) and (alpha is None or 0 < alpha < float("inf"))
+    if kind != "lora" or values or not positive or "" in more:
+        what, expected = f"train.adapter={spell(items)} isn't an adapter", "lora, or lora,rank=8,alpha=16,attention"
+        raise ConfigError(what, expected=expected, name="train.adapter", value=items)
+    return LoraShape(rank, alpha, tuple(item for item in more if "=" not in item))

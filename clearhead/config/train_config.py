@@ -4,8 +4,19 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
+from .notations import read_adapter
 from .presets import check_task, preset
-from .values import FRACTION, NOT_NEGATIVE, POSITIVE, check_types, read_duration, read_size, require, setting
+from .values import (
+    FRACTION,
+    NOT_NEGATIVE,
+    POSITIVE,
+    check_types,
+    none_is_empty,
+    read_duration,
+    read_size,
+    require,
+    setting,
+)
 
 NEWEST = "newest"  # a value of train.best: keep the newest weights, whatever their score
 _COUNTS = ("steps", "warm_steps", "soup", "eval_every", "eval_sentences", "save_every", "log_every", "threads",
@@ -33,6 +44,14 @@ class TrainConfig:
         "memory limit of each process, such as 4GB; sets train.micro_batches and train.activation_checkpointing",
     )
     init_from: str = setting("", "model folder whose weights, shape and tokenizer to start from")
+    adapter: tuple[str, ...] = setting(
+        (),
+        "lora: keep the weights of train.init_from, and learn low-rank updates of some matrices, saved as a small "
+        "folder (Hu et al. 2021); with rank=N, alpha=X or layers such as feed_forward",
+    )
+    freeze: tuple[str, ...] = setting(
+        (), "parts that aren't trained: embeddings, or modules such as encoder or decoder.blocks.0"
+    )
     warm_start: Literal["", "denoise"] = setting(
         "",
         "denoise: before the task, learn to restore masked spans of the texts (for generate: to predict data.texts), "
@@ -135,6 +154,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         """Reject invalid settings."""
         check_types(self, "train")
+        for key in ("adapter", "freeze"):
+            none_is_empty(self, key)
         check_task(self.task)
         if self.preset is not None:
             preset(self.preset)
@@ -161,9 +182,20 @@ class TrainConfig:
         long_enough = self.hidden_span is None or self.hidden_span >= 1
         require(long_enough, "train.hidden_span", self.hidden_span, POSITIVE)
         self._check_schedule()
+        self._check_trained_parts()
         decays = not self.weight_decay or self.optimizer != "adam"
         require(decays, "train.weight_decay", self.weight_decay, "0", what="has no effect with train.optimizer='adam'",
                 fix="set train.optimizer to adamw or muon")  # fmt: skip
+
+    def _check_trained_parts(self) -> None:
+        read_adapter(self.adapter)
+        require(not self.adapter or bool(self.init_from), "train.adapter", self.adapter, "none",
+                what="needs a model to adapt", fix="name one with train.init_from")  # fmt: skip
+        require(not self.adapter or self.optimizer != "muon", "train.optimizer", self.optimizer, "adam or adamw",
+                what="doesn't suit the low-rank matrices of train.adapter")  # fmt: skip
+        for name, value in (("train.adapter", self.adapter), ("train.freeze", self.freeze)):
+            require(not value or self.shard == "none", name, value, "train.shard=none",
+                    what="can't be combined with train.shard='full'")  # fmt: skip
 
     def _check_schedule(self) -> None:
         below = self.lr is None or self.lr_end <= self.lr

@@ -18,6 +18,7 @@ TARGETS: Mapping[str, str] = MappingProxyType(
         "onnx": "clearhead.exchange.onnx.onnx_folder:export",
         "ct2": "clearhead.exchange.ct2:export",
         "page": "clearhead.exchange.page.page_file:export",
+        "clearhead": "clearhead.exchange.merged_folder:export",
     }
 )
 PRECISIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -26,6 +27,7 @@ PRECISIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "onnx": ("fp32", "int8"),
         "ct2": ("fp32", "fp16", "bf16", "int16", "int8"),
         "page": ("fp32", "int8"),
+        "clearhead": ("fp32",),
     }
 )
 _ALIASES = {"hf": "huggingface"}

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..config import messages
 from ..errors import ModelError, TrainingError
+from .adapters import ADAPTER, ADAPTER_WEIGHTS
 from .atomic import remove_folder, remove_partials, write_file, writing
 from .contents import (
     CHECKPOINTS,
@@ -53,9 +54,9 @@ PICTURES = (
 )  # not part of the model, so the manifest doesn't list them
 METRICS = "metrics.jsonl"
 FILM = "film.jsonl"
-_INITIAL = (CONFIG, TOKENIZER, WORDS, CARD)  # files that a run writes before its first step
+_INITIAL = (CONFIG, TOKENIZER, WORDS, CARD, ADAPTER)  # files that a run writes before its first step
 _TOKENS = ".tokens"
-_KEPT = ".kept.json"  # {SHA-256 of model.safetensors: metadata of these weights}
+_KEPT = ".kept.json"  # {SHA-256 of the weights file: metadata of these weights}
 
 
 class RunFolder:
@@ -171,7 +172,7 @@ class RunFolder:
             write_file(self.path / MANIFEST, Manifest(without).to_bytes())
             for step in checkpoint_steps(self.path):
                 remove_folder(checkpoint_folder(self.path, step))
-            for name in {*files, *_INITIAL, WEIGHTS, METRICS, FILM, *PICTURES, _KEPT}.difference(keep):
+            for name in {*files, *_INITIAL, WEIGHTS, ADAPTER_WEIGHTS, METRICS, FILM, *PICTURES, _KEPT}.difference(keep):
                 if Path(name).name == name:  # a forged manifest can't name a file elsewhere
                     (self.path / name).unlink(missing_ok=True)
             write_file(self.path / MANIFEST, Manifest(kept).to_bytes())
@@ -200,7 +201,8 @@ class RunFolder:
         """
         self._about = {}
         with suppress(ModelError):  # no weights or no metadata
-            found, known = digest(read_bytes(self.path / WEIGHTS)), read_json_object(self.path / _KEPT)
+            file = ADAPTER_WEIGHTS if (self.path / ADAPTER).exists() else WEIGHTS
+            found, known = digest(read_bytes(self.path / file)), read_json_object(self.path / _KEPT)
             self._about = {found: known[found]} if isinstance(known.get(found), dict) else {}
         return next(iter(self._about.values()), {})
 

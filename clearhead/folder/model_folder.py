@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 
 from ..config import Config, messages, settings
 from ..errors import ConfigError, ModelError
+from .adapters import ADAPTER, ADAPTER_WEIGHTS, Adapter, base_weights, is_adapter, merged, weights_file
 from .atomic import writing
 from .lock import FolderLock
 from .manifest import (
@@ -28,7 +29,8 @@ from .manifest import (
     read_with_digests,
     replace_files,
 )
-from .stored_weights import check_weights, stored_tensors
+from .stored_weights import check_numbers, check_weights, stored_tensors
+from .weight_table import check_shapes
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -45,7 +47,7 @@ class ModelFolder:
         path: the folder.
         config: the settings.
         weights: tensors by name, for `load_weights`, or numpy arrays.
-        weights_digest: the SHA-256 of the weights file.
+        weights_digest: the SHA-256 of the weights file, or, with an adapter, of what its weights are made from.
         tokenizer: the text of the tokenizer file.
     """
 
@@ -70,7 +72,7 @@ def model_files(
     if tokenizer is not None:
         files[TOKENIZER] = tokenizer.encode()
     if weights is not None:
-        files[WEIGHTS] = weights_to_bytes(weights)
+        files[weights_file(weights)] = weights_to_bytes(weights)
     if card is not None:
         files[CARD] = card.encode()
     return files
@@ -92,23 +94,26 @@ def save_files(folder: Path, files: Mapping[str, bytes], *, say: Callable[[str],
 
 
 def load_model_folder(
-    folder: Path, *, allow_custom_code: bool | Collection[str] = False, numpy: bool = False
+    folder: Path, *, allow_custom_code: bool | Collection[str] = False, numpy: bool = False, base: Path | None = None
 ) -> ModelFolder:
-    """Read and verify a model.
+    """Read and verify a model. An adapter is merged into the weights of its base.
 
     Args:
         folder: the model folder.
         allow_custom_code: True to allow all custom parts (`package.module:Class`) named in the folder's settings, or
             the names of the allowed ones. Nothing is imported.
         numpy: return the weights as numpy arrays, without importing torch.
+        base: the folder of an adapter's base (default: the one that the adapter names).
 
     Raises:
-        ModelError: a file is missing or damaged, a setting is unknown, a custom part isn't allowed, or the weights
-            don't fit the settings.
+        ModelError: a file is missing or damaged, a setting is unknown, a custom part isn't allowed, the weights don't
+            fit the settings, or an adapter's base is missing or has other weights.
     """
     with _reading(folder):
         _expect_folder(folder)
         _expect_weights(folder)
+    if is_adapter(folder):
+        return _load_adapter(folder, base, allow_custom_code, numpy=numpy)
     files = read_with_digests(folder, (CONFIG, TOKENIZER, WEIGHTS))
     data, weights_digest = files[WEIGHTS]
     config = _parse_config(folder / CONFIG, files[CONFIG][0], allow_custom_code)
@@ -117,6 +122,31 @@ def load_model_folder(
     arrays = {name: it.array() for name, it in stored.items()} if numpy else None
     weights = weights_from_bytes(folder / WEIGHTS, data) if arrays is None else arrays
     return ModelFolder(folder, config, weights, weights_digest, _parse_text(folder / TOKENIZER, files[TOKENIZER][0]))
+
+
+def _load_adapter(
+    folder: Path, named: Path | None, allow_custom_code: bool | Collection[str], *, numpy: bool
+) -> ModelFolder:
+    """Read an adapter, and merge it into the weights of its base."""
+    files = read_with_digests(folder, (CONFIG, TOKENIZER, ADAPTER, ADAPTER_WEIGHTS))
+    data, weights_digest = files[ADAPTER_WEIGHTS]
+    adapter = Adapter.parse(folder / ADAPTER, files[ADAPTER][0])
+    under = adapter.base_folder(folder, named)
+    base = load_model_folder(under, allow_custom_code=allow_custom_code, numpy=numpy)
+    adapter.check_base(folder, under, base.weights_digest)
+    config = _parse_config(folder / CONFIG, files[CONFIG][0], allow_custom_code)
+    stored = stored_tensors(folder / ADAPTER_WEIGHTS, data)
+    check_numbers(config.model, stored)
+    own = base_weights(base.weights, base.config.model, config.model)
+    arrays = {name: it.array() for name, it in stored.items()}
+    weights = merged(own, arrays, adapter.scale, folder / ADAPTER_WEIGHTS)
+    check_shapes(config.model, {name: tuple(it.shape) for name, it in weights.items()})
+    if not numpy:
+        import torch
+
+        weights = {name: it if it is own.get(name) else torch.tensor(it) for name, it in weights.items()}
+    tokenizer = _parse_text(folder / TOKENIZER, files[TOKENIZER][0])
+    return ModelFolder(folder, config, weights, adapter.digest(weights_digest), tokenizer)
 
 
 def read_config(folder: Path, *, allow_custom_code: bool | Collection[str] = False) -> Config:
@@ -196,20 +226,21 @@ def _expect_folder(folder: Path) -> None:
 
 def _expect_weights(folder: Path) -> None:
     """Raise ModelError if a run hasn't written weights yet, or has lost them."""
-    if not (folder / CONFIG).exists() or (folder / WEIGHTS).exists():
+    file = ADAPTER_WEIGHTS if is_adapter(folder) else WEIGHTS
+    if not (folder / CONFIG).exists() or (folder / file).exists():
         return
     if (folder / MANIFEST).exists() and Manifest.read(folder).finished is not None:
         raise ModelError(
-            f"{folder} has lost its weights: {WEIGHTS} is missing, but training had finished",
+            f"{folder} has lost its weights: {file} is missing, but training had finished",
             expected="the complete folder that training wrote",
             fix=RESTORE,
-            name=WEIGHTS,
+            name=file,
         )
     raise ModelError(
-        f"{folder} has no weights yet: {WEIGHTS} is missing",
+        f"{folder} has no weights yet: {file} is missing",
         expected="a run that has been evaluated at least once",
         fix="continue the training with `resume=True`",
-        name=WEIGHTS,
+        name=file,
     )
 
 

@@ -74,6 +74,16 @@ def check_weights(config: ModelConfig, tensors: Mapping[str, Stored]) -> None:
         ModelError: names, shapes or types don't fit the settings, tied weights differ, or a number isn't finite.
     """
     check_shapes(config, {name: it.shape for name, it in tensors.items()})
+    check_numbers(config, tensors)
+    first, *more = [name for name in tied_names(config) if name in tensors] or [""]
+    for name in more:
+        if not np.array_equal(tensors[first].array(), tensors[name].array()):
+            what = f"model.tie={config.tie!r}, but {first} and {name} have different numbers"
+            raise ModelError(what, expected="one matrix with both names", fix=SAME_MODEL, name=name)
+
+
+def check_numbers(config: ModelConfig, tensors: Mapping[str, Stored]) -> None:
+    """Raise ModelError unless all weights, except those of custom parts, are finite floating-point numbers."""
     for name, it in tensors.items():
         if is_of_custom_part(name, config):
             continue
@@ -86,11 +96,6 @@ def check_weights(config: ModelConfig, tensors: Mapping[str, Stored]) -> None:
                 name=name,
                 value=it.dtype,
             )
-    first, *more = [name for name in tied_names(config) if name in tensors] or [""]
-    for name in more:
-        if not np.array_equal(tensors[first].array(), tensors[name].array()):
-            what = f"model.tie={config.tie!r}, but {first} and {name} have different numbers"
-            raise ModelError(what, expected="one matrix with both names", fix=SAME_MODEL, name=name)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

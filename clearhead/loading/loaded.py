@@ -50,6 +50,7 @@ class LoadedModel:
         stored: the settings as stored in the folder.
         converters: a converter for each format that engines can ask for.
         specials: read the names of special tokens in a text as these tokens (imported models only).
+        base: the folder of an adapter's base (default: the one that the adapter names).
     """
 
     def __init__(
@@ -61,7 +62,9 @@ class LoadedModel:
         stored: Config,
         converters: Mapping[str, Converter],
         specials: bool = False,
+        base: Path | None = None,
     ) -> None:
+        self.base = base
         self.path, self.config, self.converters, self.specials = path, config, dict(converters), specials
         self._tokenizer, self.stored = tokenizer, stored
         self._watch: ModuleWatch | None = None  # of the torch module, once it's read
@@ -78,8 +81,8 @@ class LoadedModel:
         return other
 
     def _with(self, config: Config) -> "LoadedModel":
-        stored, converters, specials = self.stored, self.converters, self.specials
-        return LoadedModel(self.path, config, self._tokenizer, stored=stored, converters=converters, specials=specials)
+        more: dict[str, Any] = {"specials": self.specials, "base": self.base}
+        return LoadedModel(self.path, config, self._tokenizer, stored=self.stored, converters=self.converters, **more)
 
     def separate(self) -> "LoadedModel":
         """Return the same model with a torch module of its own, which hooks and switches of this one don't reach.
@@ -158,7 +161,8 @@ class LoadedModel:
         """Read the folder, with its weights. Raise ModelError if it was retrained after it was loaded."""
         from ..folder.model_folder import load_model_folder
 
-        folder = load_model_folder(self.path, allow_custom_code=True, numpy=numpy)  # `load` checked consent
+        more: dict[str, Any] = {"numpy": numpy, "base": self.base}
+        folder = load_model_folder(self.path, allow_custom_code=True, **more)  # `load` checked consent
         if (folder.config, folder.tokenizer) != (self.stored, self._tokenizer):
             raise ModelError(f"{self.path} has changed since it was loaded", fix="load it again", name=str(self.path))
         return folder

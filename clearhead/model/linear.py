@@ -1,5 +1,6 @@
-"""A linear layer of one matrix, or of several stacked ones that share a single product. Tables of learned vectors."""
+"""Linear layers: one matrix, several that share a product, or one with a low-rank update. Tables of learned vectors."""
 
+from collections.abc import Collection
 from typing import Any, cast
 
 import torch
@@ -28,13 +29,18 @@ class Linear(nn.Linear):
             nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:  # (..., D) -> (..., F)
-        if _trains_in_bfloat16(x) and x.numel() // x.size(-1) % _GRAIN:
-            return cast(Tensor, _GrainedLinear.apply(x, self.weight, self.bias))  # type: ignore[no-untyped-call]
-        return super().forward(x)
+        return _product(x, self.weight, self.bias)
 
     def matrices(self, x: Tensor) -> tuple[Tensor, ...]:
         """Split x, shaped like the weight, into the rows of each matrix. (F+F, D) -> (F, D), (F, D)"""
         return x.split(self.blocks)
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return x W^T + b. (..., D), (F, D), (F,) -> (..., F)"""
+    if _trains_in_bfloat16(x) and x.numel() // x.size(-1) % _GRAIN:
+        return cast(Tensor, _GrainedLinear.apply(x, weight, bias))  # type: ignore[no-untyped-call]
+    return F.linear(x, weight, bias)
 
 
 def _trains_in_bfloat16(x: Tensor) -> bool:
@@ -81,6 +87,55 @@ def _grained(x: Tensor) -> Tensor:
     rows[:n].view(x.shape).copy_(x)
     rows[n:] = 0.0
     return rows
+
+
+class LoraLinear(Linear):
+    """x (W + s B A)^T + b, where only A and B learn: LoRA (Hu et al. 2021), section 4.1.
+
+    A (R, in_features) begins at random and B (out_features, R) at zero, so training begins with the output of `linear`,
+    whose weights it shares. The product with s B A is computed as two thin ones.
+    """
+
+    def __init__(self, linear: Linear, rank: int, scale: float) -> None:
+        nn.Module.__init__(self)
+        self.blocks, self.in_features, self.out_features = linear.blocks, linear.in_features, linear.out_features
+        self.weight, self.bias, self.scale = linear.weight, linear.bias, scale
+        self.lora_a = nn.Parameter(self.weight.new_empty(rank, self.in_features))
+        self.lora_b = nn.Parameter(self.weight.new_zeros(self.out_features, rank))
+        nn.init.kaiming_uniform_(self.lora_a, a=5**0.5)
+
+    def forward(self, x: Tensor) -> Tensor:  # (..., in_features) -> (..., out_features)
+        return super().forward(x) + self.scale * _product(_product(x, self.lora_a), self.lora_b)
+
+
+def block_layers(model: nn.Module) -> dict[str, Linear]:
+    """Return the linear layers in the blocks of a model, by name: all except those of heads and projections."""
+    return {name: it for name, it in model.named_modules() if isinstance(it, Linear) and "blocks." in name}
+
+
+def add_lora(model: nn.Module, names: Collection[str], rank: int, scale: float) -> None:
+    """Give linear layers low-rank updates."""
+    for name, layer in block_layers(model).items():
+        if name in names:
+            model.set_submodule(name, LoraLinear(layer, rank, scale))
+
+
+def remove_lora(model: nn.Module) -> None:
+    """Make layers with low-rank updates plain again, with their own weights."""
+    for name, layer in block_layers(model).items():
+        if isinstance(layer, LoraLinear):
+            with torch.device("meta"):
+                plain = Linear(layer.in_features, *layer.blocks, bias=layer.bias is not None)
+            plain.weight, plain.bias = layer.weight, layer.bias
+            model.set_submodule(name, plain)
+
+
+def learned_state(model: nn.Module) -> dict[str, Tensor]:
+    """Return the weights by name; of a model with low-rank updates, only those that learn."""
+    state = model.state_dict()
+    if not any(isinstance(it, LoraLinear) for it in model.modules()):
+        return state
+    return {name: state[name] for name, weight in model.named_parameters() if weight.requires_grad}
 
 
 def learned_table(*shape: int) -> nn.Parameter:

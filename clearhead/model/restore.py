@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ..config import ModelConfig
 from ..config.custom_code import is_custom
 from ..folder.model_folder import load_weights
 from ..folder.weight_table import check_shapes
+from .linear import learned_state
 from .transformer import Decoder, Encoder, EncoderDecoder, EncoderModel, build
 
 
@@ -26,6 +27,16 @@ def restore(config: ModelConfig, weights: Mapping[str, Tensor]) -> EncoderDecode
         model = build(config)
     load_weights(model, weights)
     return model
+
+
+def load_learned(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy what `learned_state` returned into a model. Raise KeyError if a weight is missing."""
+    own = learned_state(model)
+    state = model.state_dict()
+    if len(own) == len(state):
+        load_weights(model, weights)
+    else:
+        load_weights(model, {**state, **{name: weights[name] for name in own}})
 
 
 class _Undrawn(TorchFunctionMode):

@@ -10,13 +10,14 @@ from .distributed.processes import divided_like
 
 
 class MovingAverage:
-    """Exponential moving average of a model's weights: m <- d m + (1 - d) w after each update.
+    """Exponential moving average of the weights that learn: m <- d m + (1 - d) w after each update.
 
     d is `decay`, but at most (1 + n) / (10 + n) after n updates, so the random initial weights are soon forgotten.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        self._parameters, self.decay = dict(model.named_parameters()), decay
+        learned = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self._parameters, self.decay = learned, decay
         self.weights = {name: p.detach().clone() for name, p in self._parameters.items()}
 
     @torch.no_grad()

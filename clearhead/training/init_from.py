@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ..config import DROPOUT, PRESETS, Config, ModelConfig
 from ..config.values import invalid, spell
+from ..folder.adapters import base_weights
 from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
 from ..readers.lines import shown
 from ..readers.media.media_files import PLURAL
@@ -41,13 +42,14 @@ class InitFrom:
     config: Config
     tokenizers: Tokenizers
     weights: Mapping[str, Tensor]
+    weights_digest: str = ""
 
     @classmethod
     def load(cls, path: Path, *, allow_custom_code: bool | Collection[str]) -> Self:
         """Read a model folder. See `load_model_folder`."""
         folder = load_model_folder(path, allow_custom_code=allow_custom_code)
         tokenizers = Tokenizers.for_model(folder.tokenizer, folder.config.model, origin=str(path / TOKENIZER))
-        return cls(path, folder.config, tokenizers, folder.weights)
+        return cls(path, folder.config, tokenizers, folder.weights, folder.weights_digest)
 
     def configure(self, config: Config) -> Config:
         """Return `config` with the model's shape and tokenizer settings.
@@ -108,21 +110,19 @@ class InitFrom:
         heads = [it.model.head for it in (self.config, config)]
         return task_of(self.config) is task_of(config) and heads[0] == heads[1]
 
-    def give(self, model: nn.Module, config: Config) -> str:
-        """Copy the weights into a model with this configuration, and return a message about new parameters.
+    def give(self, model: nn.Module, config: Config) -> list[str]:
+        """Copy the weights into a model with this configuration, and return the names of those that are new.
 
         For another task or other labels, only weights with the same name and shape are copied; an encoder without a
         head is the encoder of a model with one. For the same ones, raises a ModelError if any weights don't fit.
         """
         if not self.weights:
-            return ""
+            return []
         same = self.config.data.labels == config.data.labels
         if self.is_same_task(config) and same:
             load_weights(model, self.weights)
-            return ""
-        own, weights = model.state_dict(), self.weights
-        if self.config.model.topology == "encoder-only" and self.config.model.head == "none":
-            weights = {f"encoder.{name}": weight for name, weight in weights.items()}
+            return []
+        own, weights = model.state_dict(), base_weights(self.weights, self.config.model, config.model)
         if not same:
             weights = {name: weight for name, weight in weights.items() if not name.startswith("head.linear.")}
         taken = {name for name, weight in weights.items() if name in own and own[name].shape == weight.shape}
@@ -131,10 +131,15 @@ class InitFrom:
                 own[name].copy_(weights[name])
         known = {own[name].data_ptr() for name in taken}  # tied weights have several names
         new = {weight.data_ptr(): name for name, weight in own.items() if weight.data_ptr() not in known}
-        if not new:
+        return list(new.values())
+
+    @staticmethod
+    def about_new(model: nn.Module, names: Collection[str]) -> str:
+        """Return a message about the weights that `give` returned, or ""."""
+        if not names:
             return ""
-        parts = dict.fromkeys(_part(name) for name in new.values())
-        size = sum(own[name].numel() for name in new.values())
+        own, parts = model.state_dict(), dict.fromkeys(map(_part, names))
+        size = sum(own[name].numel() for name in names)
         return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} new: {size:,} parameters"
 
     def about_labels(self, config: Config) -> str:

@@ -11,6 +11,7 @@ from ..config.custom_code import custom_parts
 from ..config.values import invalid, read_duration, spell
 from ..decode.registry import check_name, choose_engine
 from ..errors import ConfigError
+from ..folder.adapters import Adapter, is_adapter
 from ..folder.checkpoint import FollowedFolder, RunFolder
 from ..folder.contents import Checkpoint
 from ..folder.model_folder import read_config
@@ -138,8 +139,8 @@ def open_run(
     checkpoint = folder.latest_checkpoint()
     restarts = checkpoint is None
     prepared = prepare_again(folder, config, say, allow_custom_code=allowed, task_type=task, restarts=restarts)
+    prepared = _with_start(prepared, out, stage, allowed, restarts=restarts)
     if restarts:
-        prepared = replace(prepared, start=_start(prepared.config, stage, allowed))
         folder.restart()
     return Opened(folder, prepared, checkpoint, _end(prepared.config, stage, began))
 
@@ -153,7 +154,7 @@ def follow_run(config: Config, out: Path, options: RunOptions, stage: Stage, ope
     config, task = _check(config, out, stage, options.say, allowed, resume=True)
     checkpoint = folder.latest_checkpoint() if options.resume else None
     prepared = prepare_again(folder, config, options.say, allow_custom_code=allowed, task_type=task)
-    return Opened(folder, prepared, checkpoint)
+    return Opened(folder, _with_start(prepared, out, stage, allowed, restarts=False), checkpoint)
 
 
 def with_task(config: Config, say: Say) -> Config:
@@ -243,7 +244,25 @@ def _start(config: Config, stage: Stage, allowed: bool | Collection[str]) -> Ini
     """Read the model named in train.init_from, if there's one; otherwise, return that of the stage."""
     if not config.train.init_from:
         return stage.start
-    return InitFrom.load(Path(config.train.init_from), allow_custom_code=allowed)
+    start = InitFrom.load(Path(config.train.init_from), allow_custom_code=allowed)
+    if config.train.adapter and is_adapter(start.path):
+        what = "is an adapter itself"
+        fix = "merge it first: clearhead export --merge, or train it without train.adapter"
+        raise invalid("train.init_from", str(start.path), what, expected="a model with weights of its own", fix=fix)
+    return start
+
+
+def _with_start(
+    prepared: Prepared, out: Path, stage: Stage, allowed: bool | Collection[str], *, restarts: bool
+) -> Prepared:
+    """Add the model to start from, if a resumed run needs it: it has no checkpoint, or trains an adapter."""
+    adapts = bool(prepared.config.train.adapter)
+    if not restarts and not adapts:
+        return prepared
+    start = _start(prepared.config, stage, allowed)
+    if adapts and start is not None:
+        Adapter.read(out).check_base(out, start.path, start.weights_digest)
+    return replace(prepared, start=start)
 
 
 def _end(config: Config, stage: Stage, began: float) -> float | None:

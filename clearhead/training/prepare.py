@@ -13,6 +13,7 @@ from ..config import Config, Recipe
 from ..config.values import invalid, spell
 from ..data.forms import Divided
 from ..errors import DataError
+from ..folder.adapters import ADAPTER, Adapter
 from ..folder.checkpoint import RunFolder
 from ..folder.model_folder import TOKENIZER, WORDS, model_files, read_config, read_tokenizer
 from ..readers.files import STDIN
@@ -32,6 +33,7 @@ from .choices.hyperparameters import (
     usual_batch,
     usual_threads,
 )
+from .choices.trained_parts import check_trained_parts
 from .init_from import InitFrom
 from .report.card import model_card
 from .run_data import RunData, Say, changed_data, encode, read_files
@@ -89,6 +91,7 @@ def prepare(
             say(about)
         tokenizers = start.tokenizers if start is not None else _train_tokenizers(read.corpus, config, say)
         config, vocabularies = _with_vocabularies(config, tokenizers)
+        lora = check_trained_parts(config)
         task = task_type(tokenizers, config)
         data = encode(task, source, digest, folder.tokens, say, read)
     config, batch = choose_batch(config, data.examples.tokens, task.units.tokens)
@@ -101,7 +104,10 @@ def prepare(
     for note in notes:
         say(note)
     card = model_card(recipe, task_type, count=len(data.examples), notes=notes)
-    folder.begin(_first_files(recipe, tokenizers, card))
+    files = _first_files(recipe, tokenizers, card)
+    if lora is not None and start is not None:
+        files[ADAPTER] = Adapter.of(folder.path, start.path, start.weights_digest, lora.scale).to_bytes()
+    folder.begin(files)
     return Prepared(**vars(data) | {"task": task_type(tokenizers, recipe)}, config=recipe, start=start)
 
 

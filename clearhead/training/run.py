@@ -18,12 +18,14 @@ from ..decode.registry import IN_MEMORY, prepare_later
 from ..errors import ClearheadError
 from ..folder.checkpoint import METRICS, RunFolder
 from ..folder.model_folder import CARD, load_model_folder, load_weights, model_files, read_card
+from ..model.linear import remove_lora
 from ..model.transformer import build
 from ..pictures.figures import loss_curve
 from ..scoring import score_labels
 from ..tasks.base import EvaluationResult, Task, example_of
 from ..tasks.examples import Examples, FreshBatches
 from .choices.memory_limit import forecast
+from .choices.trained_parts import select_weights
 from .deadline import Deadline, shortfall
 from .distributed.processes import Processes
 from .memory import keep_freed_memory
@@ -114,9 +116,20 @@ def _build(prepared: Prepared, say: Say) -> nn.Module:
     config = prepared.config
     torch.manual_seed(config.train.seed)
     model = build(config.model).to(config.train.device)
-    if prepared.start is not None and (new := prepared.start.give(model, config)):
-        say(new)
+    new = prepared.start.give(model, config) if prepared.start is not None else []
+    if prepared.start is not None and (about := prepared.start.about_new(model, new)):
+        say(about)
+    select_weights(model, config.train, new)
+    if config.train.freeze or config.train.adapter:
+        total, learned = (
+            sum(it.numel() for it in its) for its in (model.parameters(), filter(_learns, model.parameters()))
+        )
+        say(f"{learned:,} of {total:,} parameters are trained ({learned / total:.2%})")
     return model
+
+
+def _learns(weight: nn.Parameter) -> bool:
+    return weight.requires_grad
 
 
 @contextmanager
@@ -191,6 +204,7 @@ def _finish(ready: Opened, trainer: Trainer, stage: Stage, options: RunOptions) 
     folder, prepared, processes, say = ready.folder, ready.prepared, options.processes, options.say
     allowed = custom_parts(prepared.config).values()
     processes.gather(None)  # wait until the weights are written
+    remove_lora(trainer.model)
     load_weights(trainer.model, load_model_folder(folder.path, allow_custom_code=allowed).weights)
     judged = _judge(prepared, trainer.model, trainer.state, options)
     processes.gather(None)  # wait until they are read, and every answer has been given

@@ -8,7 +8,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..config import NEWEST, TrainRecipe
-from ..folder.model_folder import load_weights
+from ..model.linear import learned_state
+from ..model.restore import load_learned
 from .averaging import mean_weights
 from .state import Run, State
 
@@ -53,7 +54,7 @@ class Selection:
 
     def try_mean(self, state: State, weights: Mapping[str, Tensor], count: int, of: str) -> None:
         """Load a mean of `count` sets of weights into the model, score it, and keep it if it scores best."""
-        load_weights(self.model, weights)
+        load_learned(self.model, weights)
         scores = self._score(state, averaged=count)
         is_best = self._keep_if_best(state, scores, mean=f"{count} {of}")
         self.run.progress.message(f"mean of {count} {of}: {self._listed(scores, is_best=is_best)}")
@@ -92,7 +93,7 @@ class Selection:
             if state.best is None or (value is not None and value > state.best):
                 state.improved_step = state.step
         state.best, state.mean = value, mean
-        self.run.folder.keep(self.model.state_dict(), state.about_kept_weights)
+        self.run.folder.keep(learned_state(self.model), state.about_kept_weights)
         return True
 
     def _value(self, scores: Mapping[str, float]) -> float:

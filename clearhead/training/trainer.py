@@ -15,6 +15,7 @@ from ..config import TrainRecipe
 from ..data.batches import Plan
 from ..errors import ModelError, TrainingError, is_out_of_memory
 from ..folder.contents import Checkpoint
+from ..model.linear import learned_state
 from ..tokenization.ragged import IntArray
 from .averaging import MovingAverage
 from .deadline import Deadline
@@ -257,7 +258,7 @@ class Trainer:
         values |= self.schedule.to_dict() | dict(self.objective.digests)
         with self.update.whole_model():
             tensors = {
-                "model": self.model.state_dict(),
+                "model": learned_state(self.model),
                 "optimizer": optimizer_tensors(self.update.optimizer, self.update.model),
             }
             if self.average:

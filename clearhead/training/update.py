@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..config import TrainConfig
 from ..data.batches import Plan
 from ..errors import TrainingError, shortened
-from ..folder.model_folder import load_weights
+from ..model.restore import load_learned
 from ..tasks.base import Dataset, Task
 from ..tasks.examples import FreshBatches
 from ..tokenization.ragged import IntArray
@@ -99,7 +99,7 @@ class Update:
     def load(self, weights: Mapping[str, Tensor]) -> None:
         """Replace the model's weights with those of a checkpoint. Raise KeyError if one is missing."""
         with self.whole_model():
-            load_weights(self.whole, weights)
+            load_learned(self.whole, weights)
             if self._shards:
                 self._shards.scatter()
 

@@ -33,6 +33,10 @@ func Read(path string) (Files, error) {
 		return Files{}, &errors.Error{What: path + " isn't a folder", Expected: "a model folder, as `clearhead train` writes",
 			Name: "folder"}
 	}
+	if _, err := os.Stat(filepath.Join(path, "adapter.json")); err == nil {
+		return Files{}, &errors.Error{What: path + " is an adapter of another model", Expected: "a model with weights of its own",
+			Fix: "merge it: clearhead export " + path + " --merge --out FOLDER", Name: "folder"}
+	}
 	listed, err := readManifest(filepath.Join(path, "manifest.json"))
 	if err != nil {
 		return Files{}, err

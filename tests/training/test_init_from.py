@@ -134,7 +134,7 @@ def test_another_head_is_new_and_all_below_it_is_taken() -> None:
     start = of_another_head()
     config = start.config.override({"model.head": "class", "model.n_classes": 3})
     model = build(config.model)
-    assert start.give(model, config) == "the head is new: 27 parameters"  # (8 + 1) * 3
+    assert start.about_new(model, start.give(model, config)) == "the head is new: 27 parameters"  # (8 + 1) * 3
     weights = model.state_dict()
     assert all(torch.equal(weights[name], start.weights[name]) for name in weights if name.startswith("encoder."))
 
@@ -143,14 +143,15 @@ def test_what_a_model_ties_to_weights_that_are_taken_is_not_new() -> None:
     start = of_another_head({"model.head": "class", "model.n_classes": 3})
     config = start.config.override({"model.n_classes": 0}).override({"model.head": "token"})
     model = build(config.model)
-    assert start.give(model, config) == ""  # all of the head is the embedding
+    assert start.give(model, config) == []  # all of the head is the embedding
     torch.testing.assert_close(model.state_dict()["head.projection.weight"], start.weights["encoder.embedding.weight"])
 
 
 def test_parts_that_only_the_new_model_has_are_named() -> None:
     start = of_another_head()
     config = start.config.override({"model.head": "span", "model.n_token_types": 2})
-    assert start.give(build(config.model), config) == "encoder.types and the head are new: 34 parameters"
+    model = build(config.model)
+    assert start.about_new(model, start.give(model, config)) == "encoder.types and the head are new: 34 parameters"
 
 
 def test_separators_of_questions_stay_with_questions() -> None:

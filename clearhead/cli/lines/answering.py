@@ -156,12 +156,14 @@ class LineAnswers:
         """Open the output file. `facts` are what else the answers depend on; see `OutputFile`."""
         if not self.options.out:
             return None
+        from ...folder.adapters import weights_digest
         from ...folder.manifest import Manifest
-        from ...folder.model_folder import CONFIG, TOKENIZER, WEIGHTS
+        from ...folder.model_folder import CONFIG, TOKENIZER
         from .output_file import OutputFile
 
         files = Manifest.read(self.app.path).files
-        model = " ".join(files.get(name, "") for name in (CONFIG, TOKENIZER, WEIGHTS))
+        weights = weights_digest(self.app.path) or ""
+        model = " ".join([*(files.get(name, "") for name in (CONFIG, TOKENIZER)), weights])
         settings = {name: value for name, value in self.settings.items() if name != "batch_tokens"}
         run = {"verb": self.app.task.verb, "model": model, "settings": json.dumps(settings, sort_keys=True), **facts}
         return OutputFile(self.options.out, run, resume=self.options.resume, whole=whole)

@@ -1,9 +1,9 @@
-"""`clearhead export`: write a model in another program's format, or as a web page."""
+"""`clearhead export`: write a model in another program's format, as a web page, or merged with its adapter."""
 
 from pathlib import Path
 
 from ...config.messages import say
-from ..models import add_consent
+from ..models import add_adapter, add_consent
 from ..parser import Options, Parser, UsageError, Verb
 
 
@@ -12,6 +12,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--to", metavar="FORMAT", help="format to write: huggingface (or hf), onnx, ct2 (CTranslate2) or page"
     )
+    parser.add_flag("--merge", "write a model folder with the adapter merged into the weights, in place of --to")
     parser.add_argument("--out", metavar="PATH", help="folder to write, new or empty; for page, a new file")
     parser.add_argument(
         "--precision",
@@ -19,12 +20,17 @@ def _add_options(parser: Parser) -> None:
         default="fp32",
         help="type of the weights; ct2 also has fp16, bf16 and int16 (default: fp32)",
     )
+    add_adapter(parser)
     add_consent(parser)
 
 
 def _run(options: Options) -> None:
     if not options.folder:
         raise UsageError("no model folder is given", fix="name a folder written by `clearhead train`")
+    if options.merge:
+        if options.to:
+            raise UsageError("--merge and --to can't be combined", fix="use one of them; --to merges too", name="--to")
+        options.to = "clearhead"
     for name in ("to", "out"):
         if not getattr(options, name):
             raise UsageError(f"--{name} is missing", expected="--to FORMAT and --out PATH", name=f"--{name}")
@@ -32,7 +38,8 @@ def _run(options: Options) -> None:
     from ...exchange.targets import export
     from ...loading.loaded import TARGET_TOKENIZER
 
-    app = load(options.folder, device="cpu", allow_custom_code=options.allow_custom_code)
+    consent = options.allow_custom_code
+    app = load(options.folder, device="cpu", allow_custom_code=consent, adapter=options.adapter)
     out = Path(options.out)
     export(app.loaded, options.to, out, precision=options.precision)
     if out.is_file():
@@ -53,6 +60,7 @@ VERB = Verb(
         "clearhead export models/en-fr --to onnx --out en-fr-onnx --precision int8",
         "clearhead export models/en-fr --to ct2 --out en-fr-ct2 --precision int8",
         "clearhead export models/en-fr --to page --out en-fr.html",
+        "clearhead export adapters/formal --merge --out models/formal",
     ),
     add_options=_add_options,
     run=_run,

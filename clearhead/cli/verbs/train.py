@@ -22,6 +22,8 @@ _SHORT = {
     "train.memory": ["--memory"],
     "train.steps": ["--steps"],
     "train.init_from": ["--init-from"],
+    "train.adapter": ["--adapter"],
+    "train.freeze": ["--freeze"],
     "train.warm_start": ["--warm-start"],
     "train.loss_on": ["--loss-on"],
     "train.device": ["--device"],
@@ -50,6 +52,8 @@ _HELPS = {
     "train.budget": "time limit, such as 15m or 1h30m; sets the preset and the number of steps",
     "train.steps": "number of weight updates (default: depends on data)",
     "train.init_from": "model folder to fine-tune",
+    "train.adapter": "lora trains a small update of the --init-from model",
+    "train.freeze": "parts not to train, such as embeddings,encoder",
     "train.warm_start": "pretrain first: denoise reconstructs masked text",
     "train.device": "auto, cpu, cuda or cuda:1 (default: auto)",
 }

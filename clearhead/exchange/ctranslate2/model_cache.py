@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from ...config.messages import say
 from ...errors import ModelError
+from ...folder.adapters import weights_digest
 from ...folder.atomic import remove_folder, writing
 from ...folder.manifest import Manifest, digest, read_bytes, read_verified
 from ...folder.model_folder import WEIGHTS, read_settings
@@ -81,8 +82,8 @@ CONVERTERS: Mapping[str, Ct2Converter] = MappingProxyType({f"ct2-{it}": Ct2Conve
 def _folder(path: Path, precision: str) -> Path:
     """Return the folder for a model, which changes with its weights, its settings and the precision."""
     config, manifest = read_settings(path, allow_custom_code=True)[0].model, Manifest.read(path)
-    settled = WEIGHTS in manifest.files and not manifest.incoming
-    weights = manifest.files[WEIGHTS] if settled else digest(read_bytes(path / WEIGHTS))
+    known = None if manifest.incoming else weights_digest(path)
+    weights = known or digest(read_bytes(path / WEIGHTS))
     key = digest(json.dumps([_VERSION, precision, weights, asdict(config)]).encode())
     return cache_folder() / "ct2" / key[:32]
 

@@ -108,6 +108,7 @@ def training_command(config: Config) -> str:
         parts = [*value] if isinstance(value, tuple) else [value]
         parts = [Path(part).name for part in parts] if name in _FILES else parts
         spelled = [str(part).lower() if isinstance(part, bool) or part is None else str(part) for part in parts]
+        spelled = spelled if name in _FILES or name == "decode.suppress" else [",".join(spelled)]
         words += [f"--{name}={spelled[0]}"] if len(spelled) == 1 else [f"--{name}", *spelled]
     return shlex.join(words)
 

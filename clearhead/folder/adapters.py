@@ -1,0 +1,171 @@
+"""Adapters on disk: low-rank updates of the weights of a base model (Hu et al. 2021), in a model folder of their own.
+
+config.json  adapter.json  adapter.safetensors  tokenizer.json  README.md  manifest.json
+
+adapter.json names the base and its weights: {"format_version": 1, "base": "../en-fr", "base_weights": "6e34...",
+"scale": 2.0}. adapter.safetensors has lora_a (R, in) and lora_b (out, R) for each updated matrix, which becomes
+W + scale lora_b lora_a, and all weights that the base lacks, such as those of another head.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..config import ModelConfig
+from ..config.values import is_text
+from ..errors import ModelError
+from .manifest import FORMAT_VERSION, RESTORE, Manifest, check_format, digest, parse_json_object, read_verified
+
+ADAPTER, ADAPTER_WEIGHTS = "adapter.json", "adapter.safetensors"
+_A, _B = ".lora_a", ".lora_b"
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """The content of `adapter.json`.
+
+    Attributes:
+        base: the model folder that the adapter belongs to, relative to the adapter's folder, or absolute.
+        base_weights: the SHA-256 of the base's weights file.
+        scale: factor of the updates.
+    """
+
+    base: str
+    base_weights: str
+    scale: float
+
+    @classmethod
+    def of(cls, folder: Path, base: Path, base_weights: str, scale: float) -> Self:
+        """Return the content for an adapter in `folder`. Its base is found from there, wherever both are moved."""
+        return cls(os.path.relpath(base.resolve(), folder.resolve()), base_weights, scale)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the file of a folder. Raise ModelError if it's missing or damaged."""
+        return cls.parse(folder / ADAPTER, read_verified(folder, (ADAPTER,))[ADAPTER])
+
+    @classmethod
+    def parse(cls, path: Path, data: bytes) -> Self:
+        """Parse the content of the file. Raise ModelError if it's damaged or in another format."""
+        values = parse_json_object(path, data)
+        check_format(path, values)
+        base, weights, scale = (values.get(name) for name in ("base", "base_weights", "scale"))
+        is_number = isinstance(scale, int | float) and not isinstance(scale, bool) and math.isfinite(scale)
+        if not (is_text(base) and isinstance(weights, str) and is_number):
+            expected = '"base", a folder, "base_weights", the SHA-256 of its weights, and "scale", a number'
+            raise ModelError(f"{path} is damaged", expected=expected, fix=RESTORE, name=ADAPTER)
+        return cls(str(base), str(weights), float(scale or 0))
+
+    def to_bytes(self) -> bytes:
+        """Return the JSON text."""
+        values = {"format_version": FORMAT_VERSION, "base": self.base, "base_weights": self.base_weights}
+        return (json.dumps({**values, "scale": self.scale}, indent=2) + "\n").encode()
+
+    def base_folder(self, folder: Path, named: Path | None = None) -> Path:
+        """Return the folder of the base: the one that's `named`, or else that of the file.
+
+        Raises:
+            ModelError: there's no such folder, or it's an adapter itself.
+        """
+        base = named or Path(os.path.normpath(folder / self.base))
+        if is_adapter(base):
+            raise ModelError(
+                f"{base} is an adapter, so it can't be the base of {folder}",
+                expected="a model with weights of its own",
+                fix="merge it first: clearhead export --merge",
+                name="base",
+                value=base,
+            )
+        if named is None and not base.is_dir():
+            raise ModelError(
+                f"{folder} is an adapter of {base}, which doesn't exist",
+                expected=f"a model folder whose weights have SHA-256 {self.base_weights}",
+                fix=f"name the folder: --adapter {folder} with the model, or load(MODEL, adapter={str(folder)!r})",
+                name="base",
+                value=base,
+            )
+        return base
+
+    def check_base(self, folder: Path, base: Path, found: str) -> None:
+        """Raise ModelError unless `found`, the digest of the base's weights, is that of this adapter's base."""
+        if found != self.base_weights:
+            raise ModelError(
+                f"{folder} is an adapter of other weights than those of {base} (SHA-256 {found})",
+                expected=f"SHA-256 {self.base_weights}",
+                fix="use the model that the adapter was trained on, or train the adapter again",
+                name="base",
+                value=found,
+            )
+
+    def digest(self, weights: str) -> str:
+        """Return a digest of the merged weights, given that of the adapter's file."""
+        return digest(f"{self.base_weights} {weights} {self.scale}".encode())
+
+
+def is_adapter(folder: Path) -> bool:
+    """Return whether a folder has an adapter, not a model with weights of its own."""
+    return (folder / ADAPTER).is_file()
+
+
+def weights_file(names: Iterable[str]) -> str:
+    """Return the name of the file for weights with these names."""
+    return ADAPTER_WEIGHTS if any(name.endswith(_A) for name in names) else "model.safetensors"
+
+
+def weights_digest(folder: Path) -> str | None:
+    """Return the digest of a folder's weights without reading them, or None if it has none."""
+    files = Manifest.read(folder).files
+    if not is_adapter(folder):
+        return files.get("model.safetensors")
+    return Adapter.read(folder).digest(files[ADAPTER_WEIGHTS]) if ADAPTER_WEIGHTS in files else None
+
+
+def base_weights(weights: Mapping[str, Any], base: ModelConfig, model: ModelConfig) -> dict[str, Any]:
+    """Return the weights of a base by their names in a model. An encoder without a head has one in the model."""
+    if base.topology == "encoder-only" and base.head == "none" and model.head != "none":
+        return {f"encoder.{name}": weight for name, weight in weights.items()}
+    return dict(weights)
+
+
+def merged(base: Mapping[str, Any], adapter: Mapping[str, NDArray[Any]], scale: float, path: Path) -> dict[str, Any]:
+    """Return the weights of a base with an adapter: plain names replace weights, and pairs update matrices.
+
+    A new head replaces the base's as a whole. Arrays that don't change are those of `base`.
+
+    Raises:
+        ModelError: the adapter has updates for matrices of other names or shapes. `path` is its file, for the message.
+    """
+    plain = {name: it for name, it in adapter.items() if not name.endswith((_A, _B))}
+    has_head = any(name.startswith("head.") for name in plain)
+    found = {name: it for name, it in base.items() if not (has_head and name.startswith("head."))} | plain
+    for name in {it.removesuffix(_A).removesuffix(_B) for it in adapter.keys() - plain.keys()}:
+        weight, a, b = base.get(f"{name}.weight"), adapter.get(name + _A), adapter.get(name + _B)
+        shapes = [None if it is None else tuple(it.shape) for it in (weight, b, a)]
+        if weight is None or a is None or b is None or not _fit(*shapes):
+            raise ModelError(
+                f"{path} doesn't fit its base: {name} has an update of shapes {shapes[1]} and {shapes[2]}",
+                expected=f"(out, R) and (R, in), for a matrix of shape {shapes[0]}",
+                fix="use the model that the adapter was made for",
+                name=name,
+            )
+        found[f"{name}.weight"] = updated(weight, a, b, scale)
+    return found
+
+
+def _fit(matrix: Any, b: Any, a: Any) -> bool:
+    """Return whether (out, R) times (R, in) has the shape of a matrix."""
+    return len(a) == len(b) == 2 and (b[0], a[1]) == matrix and b[1] == a[0]
+
+
+def updated(weight: Any, a: NDArray[Any], b: NDArray[Any], scale: float) -> NDArray[np.float32]:
+    """Return W + s B A in float32, computed by numpy even for a tensor, so every reader gets the same bits."""
+    matrix = weight if isinstance(weight, np.ndarray) else weight.float().numpy()
+    found: NDArray[np.float32] = matrix.astype(np.float32) + np.float32(scale) * (b @ a).astype(np.float32)
+    return found
