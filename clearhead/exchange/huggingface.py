@@ -241,9 +241,12 @@ def lost_export(start: Config, config: Config) -> list[str]:
 
 def _nearest(config: Config) -> tuple["Family", dict[str, Any]]:
     """Return the family that lacks the fewest settings of the model, and its config.json."""
+    nearest, *_ = families(config)
+    return nearest, nearest.config(config)
+
+
+def families(config: Config) -> list["Family"]:
+    """Return the families with a model's topology, beginning with the one that lacks the fewest of its settings."""
     kinds = [family(name) for name in FAMILIES]
     kinds = [kind for kind in kinds if kind.fixed["model.topology"] == config.model.topology]
-    if not kinds:
-        raise ModelError(f"no family has a model of topology {config.model.topology}", name="model.topology")
-    nearest = min(kinds, key=lambda kind: len(kind.lacks(config.model)))
-    return nearest, nearest.config(config)
+    return sorted(kinds, key=lambda kind: len(kind.lacks(config.model)))

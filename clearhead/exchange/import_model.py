@@ -11,6 +11,7 @@ from ..folder.manifest import MANIFEST
 from .ctranslate2.ct2_folder import is_ct2_folder, read_ct2_folder
 from .huggingface import CONFIG, read_folder
 from .imported import Imported
+from .peft import import_adapter, is_peft_folder
 
 
 def import_model(
@@ -20,15 +21,17 @@ def import_model(
     task: str | None = None,
     replace: bool = False,
     say: Callable[[str], None] = messages.say,
+    base: Path | None = None,
 ) -> Path:
     """Read a model from another program's folder, write it to a model folder and return that.
 
     Args:
-        folder: a folder of Hugging Face's Transformers or of CTranslate2.
+        folder: a folder of Hugging Face's Transformers or of CTranslate2, or an adapter of PEFT.
         out: the model folder to write.
         task: the task to use the model for (default: that of its class).
         replace: replace the run in `out`.
         say: receives messages for the user.
+        base: the model folder that an adapter belongs to.
 
     Raises:
         ModelError: the folder is missing or damaged, or the model has something that isn't supported.
@@ -39,12 +42,31 @@ def import_model(
         if (there := describe_run(out)) and not replace:
             fix = "choose another one with `out`, or replace it with `replace=True`"
             raise TrainingError(f"{out} contains {there}", expected="a new or empty folder", fix=fix, value=out)
+    if base is not None or is_peft_folder(folder):
+        _import_adapter(folder, base, out)
+        return out
     imported = read(folder, task)
     with writing(out, again="run the command again"):
         imported.write(out, folder)
     for note in imported.notes:
         say(note)
     return out
+
+
+def _import_adapter(folder: Path, base: Path | None, out: Path) -> None:
+    if base is None or not is_peft_folder(folder):
+        what = "is an adapter of another model" if base is None else "isn't an adapter of PEFT"
+        raise ModelError(
+            f"{folder} {what}",
+            expected="a folder with adapter_config.json, and the imported model that it adapts",
+            fix="name the model folder with base, on the command line --base MODEL"
+            if base is None
+            else "leave out base",
+            name="base",
+            value=base,
+        )
+    with writing(out, again="run the command again"):
+        import_adapter(folder, base, out)
 
 
 def read(folder: Path, task: str | None = None) -> Imported:

@@ -19,6 +19,7 @@ TARGETS: Mapping[str, str] = MappingProxyType(
         "ct2": "clearhead.exchange.ct2:export",
         "page": "clearhead.exchange.page.page_file:export",
         "clearhead": "clearhead.exchange.merged_folder:export",
+        "peft": "clearhead.exchange.peft:export",
     }
 )
 PRECISIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -28,6 +29,7 @@ PRECISIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "ct2": ("fp32", "fp16", "bf16", "int16", "int8"),
         "page": ("fp32", "int8"),
         "clearhead": ("fp32",),
+        "peft": ("fp32",),
     }
 )
 _ALIASES = {"hf": "huggingface"}

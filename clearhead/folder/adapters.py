@@ -22,6 +22,7 @@ from ..config import ModelConfig
 from ..config.values import is_text
 from ..errors import ModelError
 from .manifest import FORMAT_VERSION, RESTORE, Manifest, check_format, digest, parse_json_object, read_verified
+from .weight_table import weight_table
 
 ADAPTER, ADAPTER_WEIGHTS = "adapter.json", "adapter.safetensors"
 _A, _B = ".lora_a", ".lora_b"
@@ -128,23 +129,23 @@ def weights_digest(folder: Path) -> str | None:
 
 
 def base_weights(weights: Mapping[str, Any], base: ModelConfig, model: ModelConfig) -> dict[str, Any]:
-    """Return the weights of a base by their names in a model. An encoder without a head has one in the model."""
+    """Return the weights of a base by their names in a model, which may have a head that the base lacks, or another."""
     if base.topology == "encoder-only" and base.head == "none" and model.head != "none":
         return {f"encoder.{name}": weight for name, weight in weights.items()}
-    return dict(weights)
+    known = weight_table(model)
+    return {name: weight for name, weight in weights.items() if not name.startswith("head.") or name in known}
 
 
 def merged(base: Mapping[str, Any], adapter: Mapping[str, NDArray[Any]], scale: float, path: Path) -> dict[str, Any]:
     """Return the weights of a base with an adapter: plain names replace weights, and pairs update matrices.
 
-    A new head replaces the base's as a whole. Arrays that don't change are those of `base`.
+    Arrays that don't change are those of `base`.
 
     Raises:
         ModelError: the adapter has updates for matrices of other names or shapes. `path` is its file, for the message.
     """
     plain = {name: it for name, it in adapter.items() if not name.endswith((_A, _B))}
-    has_head = any(name.startswith("head.") for name in plain)
-    found = {name: it for name, it in base.items() if not (has_head and name.startswith("head."))} | plain
+    found = {**base, **plain}
     for name in {it.removesuffix(_A).removesuffix(_B) for it in adapter.keys() - plain.keys()}:
         weight, a, b = base.get(f"{name}.weight"), adapter.get(name + _A), adapter.get(name + _B)
         shapes = [None if it is None else tuple(it.shape) for it in (weight, b, a)]

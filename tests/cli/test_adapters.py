@@ -41,3 +41,12 @@ def test_an_adapter_of_another_model_is_an_error_without_a_traceback(
 def test_merge_and_to_exclude_each_other(run: Run, adapter: Path, tmp_path: Path) -> None:
     done = run("export", adapter, "--merge", "--to", "onnx", "--out", tmp_path / "out")
     assert done.code == 2 and "--merge" in done.err
+
+
+def test_an_adapter_goes_to_peft_and_back(run: Run, folder: Path, adapter: Path, tmp_path: Path) -> None:
+    assert run("export", adapter, "--to", "peft", "--out", tmp_path / "peft").code == 0
+    assert run("import", tmp_path / "peft", "--base", folder, "--out", tmp_path / "again").code == 0
+    found = [run("translate", it, "--json", "I am hungry.").out for it in (adapter, tmp_path / "again")]
+    assert found[0] == found[1] != ""
+    done = run("import", tmp_path / "peft", "--out", tmp_path / "third")
+    assert done.code == 1 and "--base" in done.err

@@ -10,7 +10,9 @@ from ..parser import Options, Parser, UsageError, Verb
 def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
     parser.add_argument(
-        "--to", metavar="FORMAT", help="format to write: huggingface (or hf), onnx, ct2 (CTranslate2) or page"
+        "--to",
+        metavar="FORMAT",
+        help="format to write: huggingface (or hf), onnx, ct2 (CTranslate2), page or peft (an adapter)",
     )
     parser.add_flag("--merge", "write a model folder with the adapter merged into the weights, in place of --to")
     parser.add_argument("--out", metavar="PATH", help="folder to write, new or empty; for page, a new file")

@@ -9,12 +9,13 @@ from ..parser import Options, Parser, UsageError, Verb
 
 def _add_options(parser: Parser) -> None:
     parser.add_argument(
-        "folder", nargs="?", metavar="DIR", help="folder of Hugging Face's Transformers or of CTranslate2"
+        "folder", nargs="?", metavar="DIR", help="folder of Hugging Face's Transformers, of CTranslate2 or of PEFT"
     )
     parser.add_argument("--out", metavar="MODEL", help="model folder to write")
     parser.add_argument(
         "--task", choices=list(TASKS), metavar="TASK", help="task to use the model for (default: that of its class)"
     )
+    parser.add_argument("--base", metavar="MODEL", help="imported model that an adapter of PEFT belongs to")
     parser.add_flag("--replace", "replace the model in --out")
 
 
@@ -23,7 +24,9 @@ def _run(options: Options) -> None:
         raise UsageError("a folder to read or to write is missing", expected="clearhead import DIR --out MODEL")
     from ...exchange.import_model import import_model
 
-    out = import_model(Path(options.folder), Path(options.out), task=options.task, replace=options.replace, say=say)
+    base = Path(options.base) if options.base else None
+    more = {"task": options.task, "replace": options.replace, "say": say, "base": base}
+    out = import_model(Path(options.folder), Path(options.out), **more)
     from ...api import load
     from ...apps.filler import Filler
     from ...tasks.base import example_of
@@ -36,10 +39,11 @@ def _run(options: Options) -> None:
 VERB = Verb(
     name="import",
     summary="turn a Hugging Face or CTranslate2 model on this disk into a model folder",
-    usage="DIR --out MODEL [--task TASK]",
+    usage="DIR --out MODEL [--task TASK] [--base MODEL]",
     examples=(
         "clearhead import downloads/gpt2 --out models/gpt2",
         "clearhead import downloads/opus-mt-en-de --out models/en-de",
+        "clearhead import downloads/lora --base models/gpt2 --out adapters/gpt2",
     ),
     add_options=_add_options,
     run=_run,
