@@ -18,7 +18,7 @@ from .config import Config, messages
 from .config.values import is_text
 from .errors import ConfigError, ModelError
 from .exchange.ctranslate2.model_cache import CONVERTERS
-from .folder.adapters import ADAPTER, Adapter, is_adapter, weights_digest
+from .folder.adapters import Adapter, expect_adapter, weights_digest
 from .folder.manifest import RESTORE
 from .folder.model_folder import read_config, read_settings
 from .loading.loaded import LoadedModel
@@ -235,14 +235,7 @@ def load(
 def _check_adapter(folder: Path, base: Path) -> None:
     """Raise ModelError unless a folder is an adapter that was trained on the weights in `base`."""
     read_config(folder, allow_custom_code=True)  # imports nothing, and raises errors if it's no folder of ours
-    if not is_adapter(folder):
-        raise ModelError(
-            f"{folder} isn't an adapter: it has no {ADAPTER}",
-            expected="a folder that `clearhead train --adapter lora` has written",
-            name="adapter",
-            value=folder,
-        )
-    found = Adapter.read(folder)
+    found = expect_adapter(folder)
     read_config(found.base_folder(folder, base), allow_custom_code=True)
     found.check_base(folder, base, weights_digest(base) or "none")
 

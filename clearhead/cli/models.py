@@ -32,11 +32,15 @@ def add_model_options(parser: Parser, search: Sequence[str] | None = None, **mor
 
 
 def add_search_options(
-    parser: Parser, search: Sequence[str] | None = None, helps: Mapping[str, str] | None = None
+    parser: Parser,
+    search: Sequence[str] | None = None,
+    helps: Mapping[str, str] | None = None,
+    *,
+    several_adapters: bool = False,
 ) -> None:
     """Add the options for the device and the search: its settings but decode.unknown, or those in `search`.
 
-    `helps` are help texts that replace those of the settings.
+    `helps` are help texts that replace those of the settings. `--adapter` can be given several times on request.
     """
     if search is None:
         search = [name for name in SEARCH if name != "decode.unknown"]  # only for `generate`
@@ -47,7 +51,11 @@ def add_search_options(
         "--special-tokens",
         parser.rare("read names of an imported model's special tokens in texts, such as <|im_start|>, as tokens"),
     )
-    add_adapter(parser)
+    if several_adapters:
+        text = "serve the model also with this adapter, as MODEL+ADAPTER; NAME=DIR names it; can be repeated"
+        parser.add_repeatable("--adapter", "DIR", text)
+    else:
+        add_adapter(parser)
     add_consent(parser)
 
 
@@ -109,7 +117,7 @@ def open_models(folders: Sequence[str], options: Options, *, one_answer: bool) -
     asked = {name.split(".")[1]: value for name, value in given.items() if name.startswith("decode.")}
     apps, decode = [], asked
     for folder in folders:
-        app = load_app(folder, options)
+        app = load_app(folder, options, options.adapter)
         with _named(folder, folders):
             decode = {"n_best": 1, **asked} if one_answer else asked
             search = app.decode_config(**decode)
@@ -117,8 +125,8 @@ def open_models(folders: Sequence[str], options: Options, *, one_answer: bool) -
     return apps, {name: getattr(search, name) for name in decode}
 
 
-def load_app(folder: str, options: Options) -> "App":
-    """Open a model folder with the options for the device and for trust."""
+def load_app(folder: str, options: Options, adapter: str | None = None) -> "App":
+    """Open a model folder, with an adapter if there is one, with the options for the device and for trust."""
     from ..api import load
 
     given = given_settings(options)
@@ -128,7 +136,7 @@ def load_app(folder: str, options: Options) -> "App":
         threads=given.get("train.threads"),
         allow_custom_code=options.allow_custom_code,
         specials=options.special_tokens,
-        adapter=options.adapter,
+        adapter=adapter,
     )
 
 

@@ -110,6 +110,19 @@ class Adapter:
         return digest(f"{self.base_weights} {weights} {self.scale}".encode())
 
 
+def expect_adapter(folder: Path) -> Adapter:
+    """Return the adapter of a folder. Raise ModelError if the folder has none."""
+    if not is_adapter(folder):
+        what = f"isn't an adapter: it has no {ADAPTER}" if folder.exists() else "doesn't exist"
+        raise ModelError(
+            f"{folder} {what}",
+            expected="a folder that `clearhead train --adapter lora` has written",
+            name="adapter",
+            value=folder,
+        )
+    return Adapter.read(folder)
+
+
 def is_adapter(folder: Path) -> bool:
     """Return whether a folder has an adapter, not a model with weights of its own."""
     return (folder / ADAPTER).is_file()

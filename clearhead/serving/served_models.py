@@ -8,7 +8,8 @@ from typing import Any
 
 from ..apps.app import App
 from ..config.messages import say
-from ..errors import ClearheadError, ConfigError, nearest
+from ..errors import ClearheadError, ConfigError, ModelError, nearest
+from ..folder.adapters import expect_adapter, weights_digest
 from .batching import Batcher
 from .limits import RequestError, RequestLimits
 from .work import EXPLAINING, Work, open_explanations, open_group, warm
@@ -41,6 +42,7 @@ class ServedModel:
     explanations: Batcher
     limits: RequestLimits
     languages: Languages | None = None
+    is_variant: bool = False  # of another served model, by an adapter, so only requests that name it mean it
 
     @property
     def verb(self) -> str:
@@ -74,11 +76,12 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class ModelName:
-    """What the command line names: a folder, the name of the model in requests, and its languages."""
+    """What the command line names: a folder, the name of the model in requests, its languages and an adapter."""
 
     folder: str
     name: str
     languages: Languages | None
+    adapter: str = ""
 
     @classmethod
     def read(cls, text: str, languages: str = "") -> "ModelName":
@@ -103,8 +106,35 @@ class ModelName:
             )
         return cls(folder, name, Languages.of(name) or given)
 
+    def with_adapter(self, adapter: "ModelName") -> "ModelName":
+        """Return the name of this model with an adapter: "base+adapter"."""
+        return ModelName(self.folder, f"{self.name}+{adapter.name}", self.languages, adapter.folder)
 
-Load = Callable[[str], App]
+
+def with_adapters(models: Sequence[ModelName], adapters: Sequence[ModelName]) -> list[ModelName]:
+    """Return models, and the models that adapters make of them. Each adapter belongs to those with its base's weights.
+
+    Raises:
+        ModelError: a folder is no adapter, or none of the models is its base.
+    """
+    found = list(models)
+    digests = {model: weights_digest(Path(model.folder)) for model in models if adapters}
+    for it in adapters:
+        folder = Path(it.folder)
+        fitting = [model for model in models if digests[model] == expect_adapter(folder).base_weights]
+        if not fitting:
+            raise ModelError(
+                f"{folder} is an adapter of none of the served models",
+                expected=f"a model whose weights have SHA-256 {expect_adapter(folder).base_weights}",
+                fix="name its base: clearhead serve BASE --adapter DIR",
+                name="--adapter",
+                value=it.folder,
+            )
+        found += [model.with_adapter(it) for model in fitting]
+    return found
+
+
+Load = Callable[..., App]  # load(folder), or load(folder, adapter=folder)
 
 
 class ModelShelf:
@@ -124,7 +154,7 @@ class ModelShelf:
         Raises:
             ClearheadError: a model can't be read.
         """
-        apps = {name: self._load(name.folder) for name in self._names}
+        apps = {it: self._load(it.folder, **({"adapter": it.adapter} if it.adapter else {})) for it in self._names}
         for app in apps.values():
             warm(app)
         old, self.models = self.models, {name.name: self._served(name, app) for name, app in apps.items()}
@@ -143,7 +173,7 @@ class ModelShelf:
         batcher = Batcher(lambda work: open_group(app, work), most=self.limits.queue, name=name.name)
         explanations = open_explanations(app, most=self.limits.explanations, name=f"explanations of {name.name}")
         languages = name.languages if app.task.verb == "translate" else None
-        return ServedModel(name.name, app, batcher, explanations, self.limits, languages)
+        return ServedModel(name.name, app, batcher, explanations, self.limits, languages, is_variant=bool(name.adapter))
 
     def close(self) -> None:
         """End all threads."""
@@ -154,8 +184,12 @@ class ModelShelf:
         """Return the models of some tasks."""
         return [model for model in self.models.values() if model.verb in verbs]
 
+    def translators(self) -> list[ServedModel]:
+        """Return the translators to choose by their languages. One with an adapter has to be named."""
+        return [model for model in self.of_task("translate") if not model.is_variant]
+
     def find(self, name: str | None, *verbs: str) -> ServedModel:
-        """Return the model of a task, by its name or, if it's the only one, without.
+        """Return the model of a task, by its name or, if it's the only one that isn't made by an adapter, without.
 
         Raises:
             RequestError: there's no such model, or several.
@@ -173,8 +207,9 @@ class ModelShelf:
                 what = f"the model {name!r} is for `{model.verb}`"
                 raise RequestError(400, what, expected=f"a model for {doing}", name="model", value=name)
             return model
-        if len(fitting) == 1:
-            return fitting[0]
+        own = [model for model in fitting if not model.is_variant]
+        if len(own) == 1:
+            return own[0]
         if not fitting:
             known = ", ".join(f"{model.name} ({model.verb})" for model in self.models.values())
             fix = f"start the server with one; it serves {known}"

@@ -4,7 +4,7 @@ import asyncio
 import http.client
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ import pytest
 from clearhead.api import load
 from clearhead.serving.guards import Access
 from clearhead.serving.limits import RequestLimits
-from clearhead.serving.served_models import ModelName, ModelShelf
+from clearhead.serving.served_models import ModelName, ModelShelf, with_adapters
 from clearhead.serving.server import Address, RunningServer
 
 JSON = {"Content-Type": "application/json"}
@@ -80,10 +80,15 @@ class Served:
 
 @contextmanager
 def serving(
-    *names: str, access: Access | None = None, limits: RequestLimits | None = None, log_texts: bool = False
+    *names: str,
+    access: Access | None = None,
+    limits: RequestLimits | None = None,
+    log_texts: bool = False,
+    adapters: Sequence[str] = (),
 ) -> Iterator[Served]:
     """Serve model folders inside the `with` block. The server runs in a thread, and stops gracefully."""
-    shelf = ModelShelf([ModelName.read(name) for name in names], load, limits or RequestLimits())
+    models, more = ([ModelName.read(name) for name in some] for some in (names, adapters))
+    shelf = ModelShelf(with_adapters(models, more), load, limits or RequestLimits())
     running = RunningServer(shelf, access or Access(), log_texts=log_texts)
     listening = Address(port=0).listen()
     loop = asyncio.new_event_loop()

@@ -46,7 +46,7 @@ def _add_options(parser: Parser) -> None:
     for limit in fields(RequestLimits):
         text = f"{limit.metadata['help']} (default: {limit.default:,})"
         parser.add_number(f"--max-{limit.name}", parser.rare(text), least=1)
-    add_search_options(parser, _SETTINGS)
+    add_search_options(parser, _SETTINGS, several_adapters=True)
 
 
 def _run(options: Options) -> None:
@@ -55,15 +55,22 @@ def _run(options: Options) -> None:
     if missing := [name for name in _LIBRARIES if importlib.util.find_spec(name) is None]:
         raise ConfigError(f"serving needs {missing[0]}", fix=f"install it: pip install {_PACKAGES}", name=missing[0])
     from ...serving.guards import Access
-    from ...serving.served_models import ModelName, ModelShelf
+    from ...serving.served_models import ModelName, ModelShelf, with_adapters
     from ...serving.server import Address, serve
 
     address = Address(host=options.host, port=options.port)
     access = Access(_keys(options.api_key_file), [name.lower() for name in options.allow_host], options.cors)
     names = [ModelName.read(it, options.languages) for it in options.models]
-    shelf = ModelShelf(names, lambda folder: _prepared(_load(folder, options)), _limits(options))
     for name in names:
         _check(_load(name.folder, options))
+    adapted = with_adapters(names, [ModelName.read(it) for it in options.adapter])
+    for name in adapted[len(names) :]:
+        _load(name.folder, options, name.adapter)
+
+    def load(folder: str, adapter: str | None = None) -> "App":
+        return _prepared(_load(folder, options, adapter))
+
+    shelf = ModelShelf(adapted, load, _limits(options))
     if options.host not in _LOCAL:
         say(f"--host {options.host}: other machines can send requests, and texts travel unencrypted")
         if not options.api_key_file:
@@ -71,10 +78,10 @@ def _run(options: Options) -> None:
     serve(shelf, address, access, log_texts=options.log_texts)
 
 
-def _load(folder: str, options: Options) -> "App":
+def _load(folder: str, options: Options, adapter: str | None = None) -> "App":
     """Load a model with the settings of the command line."""
     given = given_settings(options)
-    return load_app(folder, options).override({name: given[name] for name in _SETTINGS if name in given})
+    return load_app(folder, options, adapter).override({name: given[name] for name in _SETTINGS if name in given})
 
 
 def _check(app: "App") -> None:
@@ -122,6 +129,7 @@ VERB = Verb(
     examples=(
         "clearhead serve models/en-fr",
         "clearhead serve models/en-fr models/fr-en --port 8000",
+        "clearhead serve models/en-fr --adapter formal=adapters/formal --adapter adapters/legal",
         "clearhead serve topics=runs/model --host 0.0.0.0 --api-key-file keys.txt",
     ),
     add_options=_add_options,

@@ -79,7 +79,7 @@ async def detect(request: Request) -> Response:
     check_key(request, body.api_key)
     shelf = shelf_of(request)
     shelf.limits.check_texts([body.q], "q")
-    found = ranked(shelf.of_task("translate"), body.q)
+    found = ranked(shelf.translators(), body.q)
     if not found:
         raise RequestError(404, "no translator with known languages is served", fix="start it with --languages en-fr")
     return json_response([{"confidence": round(100 * share, 1), "language": code} for code, share in found])
@@ -90,7 +90,7 @@ async def languages(request: Request) -> Response:
     given = await fields_of(request, _Key) if request.headers.get("content-type") else _Key()
     check_key(request, given.api_key)
     targets: dict[str, list[str]] = {}
-    for model in shelf_of(request).of_task("translate"):
+    for model in shelf_of(request).translators():
         pair = model.languages or Languages(UNKNOWN, UNKNOWN)
         targets.setdefault(pair.source, []).append(pair.target)
     names = {code: _LANGUAGE_NAMES.get(code.partition("_")[0], code) for code in targets}
@@ -130,7 +130,7 @@ def _chosen(shelf: ModelShelf, body: Translate, texts: list[str]) -> tuple[Serve
     Raises:
         RequestError: no translator has these languages.
     """
-    models = shelf.of_task("translate")
+    models = shelf.translators()
     fitting = [it for it in models if it.languages is None or _same(it.languages.target, body.target or AUTO)]
     if body.source != AUTO:
         fitting = [it for it in fitting if it.languages is None or _same(it.languages.source, body.source)]

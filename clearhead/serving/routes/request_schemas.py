@@ -61,7 +61,7 @@ def body_schemas(shelf: ModelShelf) -> dict[str, Schema]:
         names = [it.name for it in models if path != "/v1/chat/completions" or has_template(it)]
         found[path]["properties"]["model"] = {"enum": names} if names else False
     found["/translate"]["properties"]["format"] = {"enum": ["text"]}
-    translators = (it.languages for it in shelf.of_task("translate"))
+    translators = (it.languages for it in shelf.translators())
     found["/translate"] |= _any([_speaks(it) for it in translators])
     tasks = (*(name for name, spec in TASKS.items() if spec.fields), *_OTHERS)
     return found | {f"/api/{name}": _task(name, shelf) for name in tasks}

@@ -44,6 +44,11 @@ def test_a_file_without_keys_is_an_error(run, model_folder, tmp_path) -> None:
     assert run("serve", model_folder, "--api-key-file", tmp_path / "keys").code == 2
 
 
+def test_an_adapter_must_belong_to_a_served_model(run, model_folder, word_model_folder) -> None:
+    done = run("serve", model_folder, "--adapter", word_model_folder)
+    assert done.code == 1 and "isn't an adapter" in done.err
+
+
 def test_names_must_differ_and_be_names(run, model_folder) -> None:
     assert "two models are named 'a'" in run("serve", f"a={model_folder}", f"a={model_folder}").err
     assert "'a b'" in run("serve", f"a b={model_folder}").err
