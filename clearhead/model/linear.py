@@ -8,8 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.compiler import is_compiling
 
-_GRAIN = 256  # rows of a product in bfloat16, in training on a CPU, are a multiple of this
-
 
 class Linear(nn.Linear):
     """x W^T + b. `Linear(512, 512, 512, 512)` computes three products of 512 outputs each in one.
@@ -38,7 +36,7 @@ class Linear(nn.Linear):
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return x W^T + b. (..., D), (F, D), (F,) -> (..., F)"""
-    if _trains_in_bfloat16(x) and x.numel() // x.size(-1) % _GRAIN:
+    if _trains_in_bfloat16(x) and rounded_up(n := x.numel() // x.size(-1)) > n:
         return cast(Tensor, _GrainedLinear.apply(x, weight, bias))  # type: ignore[no-untyped-call]
     return F.linear(x, weight, bias)
 
@@ -54,7 +52,7 @@ class _GrainedLinear(torch.autograd.Function):
     """Y = X W^T + b in bfloat16, dX = dY W, dW = dY^T X, db = sum of dY, with X and dY filled up by rows of zeros.
 
     oneDNN compiles each of the three products for each number of rows, which takes longer than the product. Batches
-    have all numbers of tokens, but few multiples of `_GRAIN`.
+    have all numbers of tokens, but few numbers that `rounded_up` returns.
     """
 
     @staticmethod
@@ -80,10 +78,16 @@ class _GrainedLinear(torch.autograd.Function):
         return dx, dw, db
 
 
+def rounded_up(n: int) -> int:
+    """Return the next of eight numbers of rows between two powers of two: at most an eighth more, or 32 for a few."""
+    grain = 1 << max(n.bit_length() - 4, 5)
+    return -(-n // grain) * grain
+
+
 def _grained(x: Tensor) -> Tensor:
-    """Return the vectors in bfloat16, and rows of zeros up to a multiple of `_GRAIN`. (..., D) -> (N, D)"""
+    """Return the vectors in bfloat16, and zeros up to the number of `rounded_up`. (..., D) -> (N, D)"""
     n = x.numel() // x.size(-1)
-    rows = x.new_empty(-(-n // _GRAIN) * _GRAIN, x.size(-1), dtype=torch.bfloat16)
+    rows = x.new_empty(rounded_up(n), x.size(-1), dtype=torch.bfloat16)
     rows[:n].view(x.shape).copy_(x)
     rows[n:] = 0.0
     return rows

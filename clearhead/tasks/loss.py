@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..model.fronts.tokens import Projection
+from ..model.linear import rounded_up
 
 _ROWS = 128  # rows processed at a time; in float32, they stay in the CPU cache between passes
-_GRAIN = 256  # rows by which batches may differ in size: oneDNN compiles products for each size
 _PROJECTED = 2**23  # logits computed at a time: few enough for the cache, and enough for a fast product
 
 
@@ -227,8 +227,8 @@ def _log_of_targets(p: Tensor, targets: Tensor, x: Tensor, w: Tensor, b: Tensor 
 
 
 def _padded(rows: Tensor, value: float) -> Tensor:
-    """Append rows with this value up to a multiple of `_GRAIN`, since each new number of rows costs a compilation."""
-    return F.pad(rows, (0, 0, 0, -len(rows) % _GRAIN), value=value)
+    """Append rows with this value, since oneDNN compiles a product for each number of rows."""
+    return F.pad(rows, (0, 0, 0, rounded_up(len(rows)) - len(rows)), value=value)
 
 
 def _power_of_two(most: int) -> int:

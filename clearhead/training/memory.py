@@ -17,7 +17,7 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 # caller. Batches have many shapes, so most cached kernels aren't needed again soon, but they lie between the large
 # memory blocks of a step and fragment the memory. All blocks of a model use the same product shapes, so it's enough to
 # cache the kernels of one block of each kind and of the loss.
-_ONEDNN = {"LRU_CACHE_CAPACITY": "64", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64"}
+_ONEDNN = {"LRU_CACHE_CAPACITY": "24", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "24"}
 
 
 def keep_freed_memory() -> bool:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from clearhead.model.attention import CrossAttention, MultiHeadAttention, SelfAttention
 from clearhead.model.feed_forward import FeedForward, SwiGLU
-from clearhead.model.linear import Linear, learned_table
+from clearhead.model.linear import Linear, learned_table, rounded_up
 
 D, F = 32, 96
 
@@ -103,3 +103,9 @@ def test_a_frozen_matrix_gets_no_gradient_in_bfloat16() -> None:
 def test_an_empty_batch_in_bfloat16() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         assert Linear(8, 4).float()(torch.zeros(0, 8, dtype=torch.float32)).shape == (0, 4)
+
+
+def test_numbers_of_rows_are_rounded_up_to_few_and_by_an_eighth_at_most() -> None:
+    rounded = [rounded_up(n) for n in range(1, 5000)]
+    assert all(n <= up <= max(n * 9 / 8, n + 31) for n, up in enumerate(rounded, 1))
+    assert len({up for n, up in enumerate(rounded, 1) if n >= 2048}) <= 16 and rounded_up(0) == 0

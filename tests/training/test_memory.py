@@ -54,11 +54,11 @@ def test_nothing_happens_where_the_c_library_is_another(confstr, monkeypatch) ->
     assert not keep_freed_memory()
 
 
-@pytest.mark.parametrize(("own", "expected"), [({}, "64"), ({"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "9"}, "9")])
+@pytest.mark.parametrize(("own", "expected"), [({}, "24"), ({"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "9"}, "9")])
 def test_few_compiled_products_are_kept_unless_somebody_wants_more(own, expected: str, monkeypatch) -> None:
     monkeypatch.setattr(os, "environ", own)
     keep_freed_memory()
-    assert own == {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": expected, "LRU_CACHE_CAPACITY": "64"}
+    assert own == {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": expected, "LRU_CACHE_CAPACITY": "24"}
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the memory of a process")
