@@ -184,11 +184,14 @@ def test_the_page_on_classification_runs(here: Path, capsys: Capture) -> None:
     Page("docs/tasks/classify.md", capsys).run()
 
 
-def test_the_page_on_tables_runs(here: Path, capsys: Capture) -> None:
+def test_the_page_on_tables_runs(here: Path, model_folder: Path, capsys: Capture) -> None:
     from tests.serving.small_models import make
 
     make(here / "models" / "topics", "classify")
+    shutil.copytree(model_folder, "models/en-fr")
     Path("tickets.csv").write_text("id,subject,body\n17,Refund,It was empty\n", encoding="utf-8")
+    Path("products.csv").write_text("id,description\n17,She sings.\n", encoding="utf-8")
+    Path("test.tsv").write_text("It was empty\tcold\nIt was late\twarm\n", encoding="utf-8")
     Page("docs/tables.md", capsys).run()
     assert Path("labelled.csv").read_text(encoding="utf-8").startswith("id,subject,body,label,probability\n17,Refund,")
 

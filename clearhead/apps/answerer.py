@@ -8,6 +8,8 @@ app.explain("When did she leave?", text)       # with every step of attention
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from ..config import DecodeConfig
@@ -75,7 +77,7 @@ class Answerer(App):
         questions, context = as_texts(questions, "question"), _as_context(context)
         search = self.decode_config(**decode)
         asked = tuple(Question("", text, ()) for text in questions if text.strip())
-        answered = iter(self._answered(Paragraph(context, asked), search) if asked else ())
+        answered = iter(self._answered([Paragraph(context, asked)], search) if asked else ())
         return [next(answered) if text.strip() else FoundAnswer(**vars(NOTHING), question=text) for text in questions]
 
     def explain(self, question: str, context: str, **decode: Any) -> "Explanation":
@@ -96,8 +98,16 @@ class Answerer(App):
         [asked] = self.task.over([Paragraph(question, (Question("", question, ()),))]).asked
         return Reading(tuple(self.tokenizers.source.unknown_words(question)), cut=asked.cut)
 
-    def _answered(self, paragraph: Paragraph, search: DecodeConfig) -> list[FoundAnswer]:
-        held_out = self.task.over([paragraph])
+    def row_results(self, rows: Sequence[Sequence[str]], **decode: Any) -> list[FoundAnswer]:
+        """Return a record of the answer to each row, a question and the text to find its answer in."""
+        texts = [
+            Paragraph(context, tuple(Question("", question, ()) for question, _ in of_text))
+            for context, of_text in groupby(rows, key=itemgetter(1))
+        ]
+        return self._answered(texts, self.decode_config(**(ONE | decode)))
+
+    def _answered(self, paragraphs: Sequence[Paragraph], search: DecodeConfig) -> list[FoundAnswer]:
+        held_out = self.task.over(paragraphs)
         found, _ = self.task.read(self.model, held_out, search)
         answers = []
         for it, (best, *others) in zip(held_out.asked, found):

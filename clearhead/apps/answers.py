@@ -108,6 +108,13 @@ class Labelled:
 
 
 @dataclass(frozen=True)
+class EmbeddedRow(Reading):
+    """The embedding (D,) of a row, with the fields of `Reading`."""
+
+    embedding: Any = None
+
+
+@dataclass(frozen=True)
 class Embedded:
     """A text with its embedding (D,)."""
 

@@ -137,6 +137,10 @@ class Translator(App):
         found = {place: writer.brief(reads[place], answers) for place, answers in writer.answers(reads)}
         return [found[place] for place in range(len(texts))]
 
+    def row_results(self, rows: Sequence[Sequence[str]], **decode: Any) -> Sequence[BriefResult]:
+        """Return a record of the answer to each row, in order. No text is blank."""
+        return self.brief_results([text for (text,) in rows], **(ONE | decode))
+
     def results(self, texts: Sequence[str], *, prefix: str = "", **decode: Any) -> list[Result]:
         """Translate texts and return full records in the same order."""
         found = dict(self.stream(texts, prefix=prefix, **decode))

@@ -16,6 +16,14 @@ SEARCH = tuple(it.name for it in fields(DecodeConfig) if it.name not in ("engine
 
 
 @dataclass(frozen=True)
+class Column:
+    """A new column of an answered table: the field of a record that it contains, and the kind of its values."""
+
+    field: str
+    kind: Literal["text", "number", "vector"] = "text"
+
+
+@dataclass(frozen=True)
 class TaskSpec:
     """A task, as everything knows it that doesn't import it.
 
@@ -29,8 +37,8 @@ class TaskSpec:
         fields: what a request at /api/TASK has besides the model and the search settings, inputs first.
         needed: those of the fields that it can't do without.
         search: the search settings that a request can have.
-        columns: what an answered table has more: new columns, with the fields of the answer's record. By default, it's
-            the task's noun for an answer, with the record's `text`.
+        columns: the new columns of an answered table (default: one with the task's noun for an answer, and the `text`
+            of its record).
         example: a text that every model of the task answers, if one is enough.
         in_page: True if a web page can contain its models.
     """
@@ -44,7 +52,7 @@ class TaskSpec:
     fields: Mapping[str, Kind] = field(default_factory=lambda: {"text": "texts"})
     needed: Sequence[str] = ("text",)
     search: Sequence[str] = ()
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, Column] = field(default_factory=dict)
     example: str = ""
     in_page: bool = False
 
@@ -74,7 +82,7 @@ TASKS: dict[str, TaskSpec] = {
         method="continuations",
         fields={"text": "texts", "chars": "limit", "stop": "stops", "stream": "flag"},
         needed=(),
-        columns={"continuation": "text"},
+        columns={"continuation": Column("text")},
         search=_search_but("suppress", "min_ratio", "max_ratio"),
         in_page=True,
     ),
@@ -82,7 +90,7 @@ TASKS: dict[str, TaskSpec] = {
         "Classification",
         {"model.topology": "encoder-only", "model.head": "class"},
         media={"image": "ImageClassification", "audio": "AudioClassification"},
-        columns={"label": "label", "probability": "probability"},
+        columns={"label": Column("label"), "probability": Column("probability", "number")},
         example=".",
     ),
     "answer": TaskSpec(
@@ -91,7 +99,7 @@ TASKS: dict[str, TaskSpec] = {
         summary="Answer questions about a text.",
         fields={"question": "texts", "context": "words"},
         needed=("question", "context"),
-        columns={"answer": "text"},
+        columns={"answer": Column("text")},
         search=("n_best",),
     ),
     "summarize": TaskSpec(
@@ -115,12 +123,12 @@ TASKS: dict[str, TaskSpec] = {
         summary="Fill the masks of texts.",
         method="filled",
         fields={"text": "texts", "top": "number"},
-        columns={"filled": "filled"},
+        columns={"filled": Column("filled")},
     ),
     "embed": TaskSpec(
         "TextEmbedding",
         {"model.topology": "encoder-only", "model.head": "none"},
         fields={"text": "texts", "pooling": "pooling", "normalize": "flag"},
-        columns={"vector": "embedding"},
+        columns={"vector": Column("embedding", "vector")},
     ),
 }

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from ..config import DataConfig
 from ..errors import DataError
-from .column_roles import SENTENCES, Roles
+from .column_roles import LABELLED, SENTENCES, Roles
 from .columns import Sample, listed, rows_to_inspect
 from .lines import decode, shown, undecodable
 from .skipped import Report
@@ -116,21 +116,32 @@ def detect_json_lines(name: str, head: Sequence[bytes], data: DataConfig, roles:
     Raises:
         DataError: the JSON has another structure or is broken, or the keys to use are ambiguous.
     """
+    objects = json_objects(name, head, data, roles)
+    if not objects:
+        return None
+    keys, sample = sample_json(name, objects, roles)
+    columns = roles.asked(sample, data) or roles.keys(sample)
+    if columns is None:
+        number, line = next((number, line.strip()) for number, line in enumerate(head, 1) if line.strip())
+        raise _no_keys(name, sample.names, number, line, roles)
+    sources, target = columns if not data.reverse else ((columns[1],), columns[0][0])
+    return JsonLines(tuple(keys[place] for place in sources), keys[target], roles)
+
+
+def json_objects(name: str, head: Sequence[bytes], data: DataConfig, roles: Roles) -> list[dict[str, Any]]:
+    """Return the objects of JSON Lines, or none for any other format.
+
+    Raises:
+        DataError: the JSON has another structure or is broken.
+    """
     spoken = [(number, line.strip()) for number, line in enumerate(head, 1) if line.strip()]
     objects = [values for _, line in spoken if (values := read_object(line)[0]) is not None]
     if not objects or data.separator:
         _reject_other_json(name, [line for _, line in spoken])
         if not data.separator:
             _reject_broken_json(name, spoken, roles)
-        return None
-    if 2 * sum(line.startswith(b"{") for _, line in spoken) < len(spoken):
-        return None
-    keys, sample = sample_json(name, objects, roles)
-    columns = roles.asked(sample, data) or roles.keys(sample)
-    if columns is None:
-        raise _no_keys(name, sample.names, *spoken[0], roles)
-    sources, target = columns if not data.reverse else ((columns[1],), columns[0][0])
-    return JsonLines(tuple(keys[place] for place in sources), keys[target], roles)
+        return []
+    return objects if 2 * sum(line.startswith(b"{") for _, line in spoken) >= len(spoken) else []
 
 
 def sample_json(name: str, objects: Sequence[dict[str, Any]], roles: Roles) -> tuple[list[tuple[str, ...]], Sample]:
@@ -201,6 +212,11 @@ def _text(value: Any, roles: Roles) -> str | None:
     if roles.labels and isinstance(value, Written):
         return value.text
     return json.dumps(value) if roles.labels and isinstance(value, bool | int | float) else None
+
+
+def json_text(value: Any) -> str | None:
+    """Return a string, number or boolean, or a list of strings, as a text; None for anything else."""
+    return " ".join(value) if _is_list(value) else _text(value, LABELLED)
 
 
 def _is_list(value: Any) -> bool:

@@ -31,7 +31,7 @@ class Rows(Input):
     def __init__(self, name: str, rows: Iterable[Mapping[str, Any]], *, pairs: bool = False) -> None:
         super().__init__(name)
         self.pairs = pairs
-        lines = [json.dumps({str(key): _plain(row[key]) for key in row}, ensure_ascii=True) for row in rows]
+        lines = [json.dumps({str(key): json_value(row[key]) for key in row}, ensure_ascii=True) for row in rows]
         self._content = "".join(f"{line}\n" for line in lines).encode()
         if not lines:
             raise DataError(f"{name}: there are no rows", expected="at least one", name=name)
@@ -140,7 +140,7 @@ def _pair(place: int, item: Any) -> dict[str, Any]:
 def _expect_both_sides(pairs: Sequence[Mapping[str, Any]]) -> None:
     """Raise DataError if most pairs lack the same side. If only a few do, the reader skips and counts them."""
     for side in (SOURCE, TARGET):
-        lacking = [place for place, pair in enumerate(pairs) if _plain(pair[side]) is None]
+        lacking = [place for place, pair in enumerate(pairs) if json_value(pair[side]) is None]
         if 2 * len(lacking) > len(pairs):
             place = lacking[0]
             raise DataError(
@@ -156,18 +156,18 @@ def _not_data(what: str, value: Any) -> DataError:
     return DataError(what, expected=_EXPECTED, value=value)
 
 
-def _plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Convert a value to JSON: missing values become null, and unknown types become text."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, list | tuple):
-        return [_plain(it) for it in value]
+        return [json_value(it) for it in value]
     if isinstance(value, Mapping):
-        return {str(key): _plain(it) for key, it in value.items()}
+        return {str(key): json_value(it) for key, it in value.items()}
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
     if hasattr(value, "item"):  # a NumPy scalar
-        return _plain(value.item())
+        return json_value(value.item())
     if isinstance(value, float):
         return value if value == value and abs(value) != float("inf") else None
     return str(value)

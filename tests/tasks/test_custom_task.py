@@ -20,6 +20,7 @@ from clearhead.errors import ConfigError
 from clearhead.tasks.base import example_of
 from clearhead.tasks.registry import task_named
 
+from ..apps.annotation.test_data_frames import PandasFrame
 from ..serving.conftest import serving
 
 HERE = Path(__file__).parent
@@ -60,6 +61,7 @@ def test_a_custom_task_does_all_that_a_built_in_one_does(tmp_path: Path, capfd: 
     app = clearhead.load(folder, allow_custom_code=True)
     assert type(app) is App and app.config.train.task == PATH
     assert app("a b c") == "c b a" and app(["d e f", "g a h"]) == ["f e d", "h a g"]
+    assert app.annotate(PandasFrame({"text": ["a b c", None]})).cells["reversal"] == ["c b a", None]
     evaluation = app.evaluate(str(write(tmp_path / "others.txt", 60, 1)))
     assert evaluation.scores.to_dict()["exact_match"] > 0.9 and "exact match" in evaluation.report()
     explained = app.explain("b c d")

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...errors import DataError
@@ -58,15 +58,15 @@ class DelimitedTable(TableFile):
                 texts = tuple(text.encode("utf-8", "surrogateescape").decode(errors="replace") for text in texts)
             yield TableRow(line, texts, damaged, record, len(record))
 
-    def start(self, added: Sequence[str]) -> bytes:
+    def start(self, added: Mapping[str, str]) -> bytes:
         if self._header is None:
             return b""
         _, record, cells = next(self._records())
         if not self.width - 1 <= len(cells) <= self.width:
             raise self._wrong_width(1, record, len(cells))
-        return self._with_cells(record, added).encode("utf-8", "surrogateescape")
+        return self._with_cells(record, [*added]).encode("utf-8", "surrogateescape")
 
-    def written(self, rows: Sequence[TableRow], added: Sequence[str], cells: Sequence[Sequence[Any]]) -> bytes:
+    def written(self, rows: Sequence[TableRow], added: Mapping[str, str], cells: Sequence[Sequence[Any]]) -> bytes:
         lines = (self._with_cells(row.content, [*map(as_cell, new)]) for row, new in zip(rows, cells))
         return "".join(lines).encode("utf-8", "surrogateescape")
 

@@ -9,7 +9,7 @@ from ...readers.columns import Sample, asked_columns
 from ...readers.headers import named_pair
 
 
-def text_columns(sample: Sample, asked: str, roles: Roles, inputs: Sequence[str]) -> tuple[int, ...]:
+def input_columns(sample: Sample, asked: str, roles: Roles, inputs: Sequence[str]) -> tuple[int, ...]:
     """Return the columns to read.
 
     Args:
@@ -22,7 +22,11 @@ def text_columns(sample: Sample, asked: str, roles: Roles, inputs: Sequence[str]
         DataError: there's no such column, or it isn't clear which one it is.
     """
     if asked:
-        found = asked_columns(sample.file, sample.names, DataConfig(source_column=asked), sample.what)
+        try:
+            found = asked_columns(sample.file, sample.names, DataConfig(source_column=asked), sample.what)
+        except DataError as error:
+            error.fix = error.fix or f"name what to read: `data.source_column={sample.what.upper()}`"
+            raise
         places = found[0] if found else ()
         if len(inputs) > 1 and len(places) != len(inputs):
             raise _unclear(sample, inputs, f"{asked!r} isn't {len(inputs)} {sample.what}s")

@@ -3,17 +3,21 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...config import SEPARATORS, DataConfig
 from ...errors import DataError
 from ...readers.column_roles import LABELLED, Roles
 from ...readers.columns import Sample
 from ...readers.files import Input
+from ...readers.json_lines import json_objects, sample_json, value_at
 from ...readers.lines import decode, read_head, shown, undecodable
 from ...readers.rows import Dialect
 from ...readers.tables import sample_table
 from .delimited_table import DelimitedTable
-from .input_columns import names_columns, text_columns
+from .input_columns import input_columns, names_columns
+from .json_table import JsonTable
+from .parquet_table import MAGIC, ParquetTable
 from .table_file import TableFile
 
 _NAME = re.compile(r"\.(csv|tsv)(\.gz|\.xz)?$", re.IGNORECASE)
@@ -27,7 +31,7 @@ def open_table(
     *,
     own_separator: bool = False,
 ) -> TableFile:
-    """Open a CSV or TSV file whose rows will be answered.
+    """Open a CSV, TSV, JSON Lines or Parquet file whose rows will be answered.
 
     Args:
         file: the file.
@@ -40,14 +44,37 @@ def open_table(
 
     Raises:
         DataError: the file isn't a table, or it isn't clear which columns to read.
+        ConfigError: reading it needs a package that's missing.
     """
     asked = data.target_column if data.reverse else data.source_column
-    head = read_head(file)
     joined = len(inputs) == 1
+    with file.open() as content:
+        if content.read(len(MAGIC)) == MAGIC:
+            table = ParquetTable(file, joined=joined)
+            table.places = input_columns(table.sample(), asked, roles, inputs)
+            return table
+    head = read_head(file)
+    if objects := json_objects(file.name, head, data if own_separator else replace(data, separator=""), roles):
+        return JsonTable(file, _key_paths(file.name, objects, asked, roles, inputs), joined=joined)
     dialect, sample = _sampled(file.name, head, data, asked, roles, own_separator=own_separator)
     has_header = sample.header or names_columns(sample, asked, roles, inputs)
-    places = text_columns(replace(sample, header=has_header), asked, roles, inputs)
+    places = input_columns(replace(sample, header=has_header), asked, roles, inputs)
     return DelimitedTable(file, dialect, len(sample.cells), places, has_header=has_header, joined=joined)
+
+
+def _key_paths(
+    name: str, objects: Sequence[dict[str, Any]], asked: str, roles: Roles, inputs: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """Return the keys to read. A key that's asked for may be in a few objects only, and its values needn't be texts."""
+    keys = [asked] if any(asked in values for values in objects) else [part.strip() for part in asked.split(",")]
+    paths = [(key,) if any(key in values for values in objects) else tuple(key.split(".")) for key in keys]
+    if all(any(not value_at(values, path)[1] for values in objects) for path in paths) and len(inputs) in (
+        1,
+        len(paths),
+    ):
+        return paths
+    known, sample = sample_json(name, objects, roles)
+    return [known[place] for place in input_columns(sample, asked, roles, inputs)]
 
 
 def _sampled(
@@ -62,6 +89,14 @@ def _sampled(
         attempts += [replace(data, separator=mark) for mark in ("", _separator_of_header(name, head, asked))]
     for attempt in attempts:
         found = found or sample_table(name, head, attempt, roles)
+    if found is None and own_separator:
+        raise DataError(
+            f"{name} has no line with the separator {shown(data.separator)}",
+            expected="a separator that it has",
+            fix="leave `data.separator` out to detect it",
+            name="data.separator",
+            value=data.separator,
+        )
     if found is None:
         found = _single_column(name, head, asked, roles)
     if found[0].cuts >= 0:

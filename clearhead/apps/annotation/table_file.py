@@ -1,7 +1,7 @@
 """A table that's read row by row, and written with more columns. Everything else in it stays the same."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -61,7 +61,7 @@ class TableFile(ABC):
 
     kind: str  # of file, for messages
     item = "line"  # what a row's place in the file is called
-    resumable = True  # whether a file that was written in part can be continued
+    is_text = True  # so a file that was written in part can be continued
 
     def __init__(self, file: Input, *, joined: bool) -> None:
         self.file, self.joined = file, joined
@@ -81,11 +81,11 @@ class TableFile(ABC):
         """Yield the rows. Raise DataError, with the line, for one that can't be read."""
 
     @abstractmethod
-    def start(self, added: Sequence[str]) -> bytes:
-        """Return what comes before the rows, with the names of new columns."""
+    def start(self, added: Mapping[str, str]) -> bytes:
+        """Return what comes before the rows. `added` are the names of new columns, with the kinds of their values."""
 
     @abstractmethod
-    def written(self, rows: Sequence[TableRow], added: Sequence[str], cells: Sequence[Sequence[Any]]) -> bytes:
+    def written(self, rows: Sequence[TableRow], added: Mapping[str, str], cells: Sequence[Sequence[Any]]) -> bytes:
         """Return rows with new cells, one for each new column. A cell of None is blank."""
 
     @abstractmethod
@@ -114,20 +114,20 @@ class TableFile(ABC):
         if group:
             yield group
 
-    def added(self, columns: Sequence[str]) -> list[str]:
-        """Return the names of new columns. If the table has one of them, all get a number: label_2, probability_2."""
-        known = {name.strip().casefold() for name in self.names}
-        return free_names(columns, known)
-
     def read_texts(self, texts: Sequence[str]) -> tuple[str, ...]:
         """Return the texts of a row as the task reads them."""
-        return (" ".join(filter(str.strip, texts)),) if self.joined and len(texts) > 1 else tuple(texts)
+        return (joined_texts(texts),) if self.joined and len(texts) > 1 else tuple(texts)
 
 
-def free_names(columns: Sequence[str], known: Collection[str]) -> list[str]:
-    """Return the names of new columns with the lowest number that makes them different from those `known`."""
-    names, number = list(columns), 1
-    while any(name.casefold() in known for name in names):
+def joined_texts(texts: Iterable[str]) -> str:
+    """Join the texts of several columns. Blank ones are left out."""
+    return " ".join(filter(str.strip, texts))
+
+
+def free_names(columns: Sequence[str], known: Iterable[str]) -> list[str]:
+    """Return the names of new columns. If one of them is `known`, all get a number: label_2, probability_2."""
+    names, number, taken = list(columns), 1, {name.strip().casefold() for name in known}
+    while any(name.casefold() in taken for name in names):
         number += 1
         names = [f"{column}_{number}" for column in columns]
     return names

@@ -45,7 +45,8 @@ class OutputFile:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.path, self.run, self._clock, self._saved = path, dict(run), clock, clock()
-        self._target, self._whole = partial_path(path) if whole else path, whole
+        self._final = Path(os.path.realpath(path)) if whole else None  # of a link, the file that it names is replaced
+        self._target = partial_path(self._final) if self._final else path
         self.record = path.with_name(f"{path.name}.progress")
         self._digest = hashlib.sha256()
         self._lines = self._bytes = 0
@@ -121,8 +122,8 @@ class OutputFile:
         if self._file:
             self._sync()
             self.record.unlink()
-            if self._whole:
-                self._target.replace(self.path)
+            if self._final:
+                self._target.replace(self._final)
 
     def _expect_as_many(self, lines: int) -> None:
         """Raise DataError unless the finished file has this many lines."""

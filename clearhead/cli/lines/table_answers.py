@@ -1,18 +1,25 @@
 """Answer the rows of a table: `--data FILE`, with new columns and everything else unchanged."""
 
 import hashlib
+import io
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from pathlib import PurePath
+from functools import partial
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from ...config import TASKS
 from ...config.messages import say
+from ...config.task_spec import Column
+from ...errors import DataError
 from ..input_lines import Place
-from ..input_warnings import warnings_of
+from ..input_warnings import warnings_of, warnings_of_cut
+from ..output import new_file, new_regular_file
 from ..parser import Options, Parser, UsageError
 from ..setting_options import add_settings, given_settings
-from .answering import LineAnswers
+from .answering import LineAnswers, check_line_options, lost_lines
+from .measured_engines import Engines
 from .printed import Printed
 
 if TYPE_CHECKING:
@@ -27,29 +34,49 @@ _MOST_NOTES = 5  # warnings about rows; the others are counted
 RowsAnswer: TypeAlias = Callable[[Sequence[Sequence[str]]], Sequence[Any]]
 
 
-def add_table_options(parser: Parser, columns: str) -> None:
-    """Add the options for tables. `columns` names what's added to them."""
+def add_table_options(parser: Parser, columns: str, text: str = "") -> None:
+    """Add the options for tables. `columns` is what's added to them, `text` what's read."""
     parser.add_argument(
-        "--data", metavar="FILE", help=f"CSV, TSV, JSON lines or Parquet file; write it with {columns} for each row"
+        "--data",
+        metavar="FILE",
+        help=f"table to write again with {columns} for each row: CSV, TSV, JSON lines or Parquet",
     )
-    add_settings(parser, _OPTIONS, _OPTIONS, rare=["data.separator", "data.quoting"], helps=_HELPS, show_defaults=False)
+    helps = {"data.source_column": text} if text else _HELPS
+    add_settings(parser, _OPTIONS, _OPTIONS, rare=["data.separator", "data.quoting"], helps=helps, show_defaults=False)
 
 
-def check_table_options(options: Options) -> None:
-    """Raise UsageError if the options for a table can't be used together with others."""
+def add_output_options(parser: Parser, text: str = "") -> None:
+    """Add the options for workers and output files to a verb that has them only for tables.
+
+    `text` is the help for --out, if it has another use, too.
+    """
+    out = text or "write the table to this file (default: standard output)"
+    parser.add_argument("--out", type=new_file if text else new_regular_file, metavar="FILE", help=out)
+    parser.add_flag("--resume", "continue the table of a run that was stopped")
+    parser.add_number("--workers", "worker processes for a table (default: one per core, or 1 with --threads)",
+                      least=1, most=1024)  # fmt: skip
+    parser.set_defaults(only_for_tables=["resume", "workers"] if text else ["out", "resume", "workers"])
+
+
+def check_table_options(options: Options, n_texts: int) -> None:
+    """Raise UsageError if the options for a table can't be used together with others.
+
+    `n_texts` is the number of inputs on the command line.
+    """
     given = given_settings(options)
     if not options.data:
-        for name in (name for name in _OPTIONS if name in given):
-            option = next(iter(_OPTIONS[name]), f"--{name}")
-            raise UsageError(f"{option} is for tables and needs --data FILE", fix="name a table, or leave it out")
+        own = [next(iter(_OPTIONS[name]), f"--{name}") for name in _OPTIONS if name in given]
+        own += [f"--{name}" for name in vars(options).get("only_for_tables", ()) if getattr(options, name)]
+        if own:
+            raise UsageError(f"{own[0]} is for tables and needs --data FILE", fix="name a table, or leave it out")
         return
-    if options.texts:
-        raise UsageError(f"--data can't be combined with texts such as {options.texts[0]!r}", fix="use one of them")
     if (made := _format_of(options.out)) and (read := _format_of(options.data)) and made != read:
         what = f"--out {options.out} is the name of another format than that of --data {options.data}"
         raise UsageError(what, fix=f"name a {read} file: the table keeps its format", name="--out", value=options.out)
     if options.json:
         raise UsageError("--data can't be combined with --json", fix="leave it out: the format is that of the table")
+    if n_texts:
+        raise UsageError("--data can't be combined with other inputs", fix="use one of them", name="--data")
 
 
 def answer_table(
@@ -57,26 +84,34 @@ def answer_table(
     app: "App",
     settings: Mapping[str, Any],
     answer: RowsAnswer | None = None,
-    columns: Mapping[str, str] | None = None,
+    task: str = "",
+    engines: Engines | None = None,
 ) -> None:
     """Answer the rows of the table `options.data`.
 
     Args:
         settings: the settings that change the answers.
         answer: returns a record for each of some rows (default: the app's).
-        columns: the new columns with the fields of the records (default: the task's).
+        task: the built-in task whose columns are read and added (default: the model's own).
+        engines: chooses the engine of the workers.
     """
     from ...apps.annotation.open_table import open_table
     from ...readers.column_roles import LABELLED
     from ...readers.files import Input
 
+    check_line_options(options, app)
     given = {name: value for name, value in given_settings(options).items() if name in _OPTIONS}
     data = app.config.override(given, source="the command line").data
+    roles, own = getattr(app.task.form, "roles", LABELLED), "data.separator" in given
+    inputs, columns = (("text",), TASKS[task].columns) if task else (app.inputs, app.columns)
     with closing(Input(options.data)) as file:
-        roles, own = getattr(app.task.form, "roles", LABELLED), "data.separator" in given
-        table = open_table(file, data, roles, app.inputs, own_separator=own)
-        TableAnswers(options, app, settings, table, columns or app.columns).answer_rows(
-            answer or (lambda rows: app.row_results(rows, **settings))
+        table = open_table(file, data, roles, inputs, own_separator=own)
+        if not table.is_text and options.resume:
+            raise UsageError(f"--resume can't continue a {table.kind} file", fix="leave it out to start again")
+        if not table.is_text and not options.out and sys.stdout.isatty():
+            raise UsageError(f"a {table.kind} file can't be shown on a terminal", fix="write it to a file: --out FILE")
+        TableAnswers(options, app, settings, table, columns).answer_rows(
+            answer or (lambda rows: app.row_results(rows, **settings)), engines
         )
 
 
@@ -89,22 +124,32 @@ class TableAnswers(LineAnswers):
         app: "App",
         settings: Mapping[str, Any],
         table: "TableFile",
-        columns: Mapping[str, str],
+        columns: Mapping[str, Column],
     ) -> None:
         super().__init__(options, app, settings, as_json=False)
-        self.table, self.fields, self.n_notes = table, tuple(columns.values()), 0
-        self.added = table.added([*columns])
+        from ...apps.annotation.table_file import free_names
 
-    def answer_rows(self, answer: RowsAnswer) -> None:
+        self.table, self.fields, self.n_notes = table, [it.field for it in columns.values()], 0
+        self.of_texts = "text" in app.task.modalities
+        names = free_names([*columns], table.names)
+        self.added = {name: column.kind for name, column in zip(names, columns.values())}
+
+    def answer_rows(self, answer: RowsAnswer, engines: Engines | None = None) -> None:
         """Answer all rows. The whole table is read before, so a row that can't be read is found first."""
         extent, name = self.table.extent, self.table.file.name
         read, added = " + ".join(self.table.used), ", ".join(self.added)
         say(f"{name}: {self.table.kind}, {extent.rows:,} rows; reads {read}; adds {added}")
-        self.run(self._groups(), lambda places: self._answered(places, answer), piped=False)
+        failure = lost_lines if self.of_texts else self._unreadable_files
+        answer_places = partial(self._answered, answer=answer)
+        self.run(self._groups(), answer_places, piped=False, failure=failure, engines=engines)
         if extent.blank:
             say(f"{extent.blank:,} of {extent.rows:,} rows have no text, so their new cells are blank")
         if self.n_notes > _MOST_NOTES:
             say(f"{self.n_notes - _MOST_NOTES:,} more warnings about rows")
+
+    def _unreadable_files(self, count: int, total: int) -> DataError:
+        what = f"{count:,} of {total:,} {self.app.task.units.sources} can't be read, so their new cells are blank"
+        return DataError(what, expected="existing files in a format that can be read", value=count)
 
     def _groups(self) -> Iterator[list[Place]]:
         for group in self.table.groups():
@@ -113,13 +158,37 @@ class TableAnswers(LineAnswers):
     def _answered(self, places: Sequence[Place], answer: RowsAnswer) -> list[Printed]:
         """Return the new cells of rows. A row with a blank text has blank cells."""
         filled = [not row.is_blank for row in _rows_of(places)]
-        texts = [row.texts for row, is_filled in zip(_rows_of(places), filled) if is_filled]
-        records = iter(answer(texts) if texts else ())
-        return [self._cells(place, next(records)) if it else self._blank() for place, it in zip(places, filled)]
+        named = [place for place, is_filled in zip(places, filled) if is_filled]
+        found = iter(self._records(named, answer))
+        return [next(found) if is_filled else self._blank() for is_filled in filled]
+
+    def _records(self, places: Sequence[Place], answer: RowsAnswer) -> list[Printed]:
+        """Return the new cells of rows with texts or names of files. A file that can't be read loses no others."""
+        rows = [row.texts for row in _rows_of(places)]
+        if not self.of_texts:
+            rows = [(self._path(name),) for (name,) in rows]
+        try:
+            return [self._cells(place, it) for place, it in zip(places, answer(rows) if rows else ())]
+        except DataError as error:
+            if len(places) > 1:
+                middle = len(places) // 2
+                return [*self._records(places[:middle], answer), *self._records(places[middle:], answer)]
+            error = error.within(places[0][0])
+            if self.of_texts:
+                raise error from None
+            return [self._blank(failed=True, notes=(f"error: {error}",))]
+
+    def _path(self, name: str) -> str:
+        """Return the path of a file in a table, which may be relative to the table."""
+        path = (self.table.file.path or Path()).parent / name.strip()
+        return str(path) if path.exists() else name.strip()
 
     def _cells(self, place: Place, record: Any) -> Printed:
-        notes = warnings_of(*place, record) if hasattr(record, "unknown") else ()
-        return Printed("", notes, cells=tuple(getattr(record, name) for name in self.fields))
+        notes: tuple[str, ...] = ()
+        if hasattr(record, "cut"):
+            notes = warnings_of(*place, record) if self.of_texts else warnings_of_cut(place[0], record)
+        cells = tuple(getattr(record, name) for name in self.fields)
+        return Printed(cells[0] if isinstance(cells[0], str) else "", notes, cells=cells)
 
     def _blank(self, *, failed: bool = False, notes: tuple[str, ...] = ()) -> Printed:
         return Printed("", notes, failed, cells=(None,) * len(self.fields))
@@ -161,9 +230,13 @@ class TableAnswers(LineAnswers):
         self._count(group, printed)
 
     def _show(self, data: bytes) -> None:
+        """Write to standard output: bytes, or on a terminal a text, of which it escapes control characters."""
+        if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.isatty():
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+        elif data:
+            sys.stdout.write(data.decode("utf-8", "backslashreplace"))
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
 
     def _input_size(self, descriptor: int | None) -> int | None:
         return self.table.extent.text_bytes + self.table.extent.rows

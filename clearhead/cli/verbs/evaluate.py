@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _EXAMPLES = 5  # number of sources to show with their answers
 _WIDTH = 400  # maximum number of characters to show of a source or reference
 _SCORES_A_TABLE = 2
+_TABLES = (".csv", ".tsv", ".jsonl")
 
 
 def _add_options(parser: Parser) -> None:
@@ -43,6 +44,12 @@ def _add_options(parser: Parser) -> None:
         metavar="FILE",
         help="write a report with the best, worst and typical answers, as JSON if the name ends in .json",
     )
+    parser.add_argument(
+        "--predictions",
+        type=new_file,
+        metavar="FILE",
+        help="write a table with each source, its correct answer, the model's and its scores: .csv, .tsv or .jsonl",
+    )
     parser.add_flag("--json", "print the scores as JSON")
     add_reading_options(parser)
     add_search_options(parser)
@@ -51,14 +58,17 @@ def _add_options(parser: Parser) -> None:
 def _run(options: Options) -> None:
     if not options.data:
         raise _no_data(options.folders)
-    if options.report and len(options.folders) > 1:
-        raise UsageError("--report describes one model, but several are given", name="--report")
+    for name in ("report", "predictions"):
+        if getattr(options, name) and len(options.folders) > 1:
+            raise UsageError(f"--{name} describes one model, but several are given", name=f"--{name}")
+    if options.predictions and options.predictions.suffix.lower() not in _TABLES:
+        what = f"--predictions {options.predictions} isn't the name of a table"
+        raise UsageError(what, expected=f"a name that ends in {', '.join(_TABLES)}", name="--predictions")
     apps, decode = open_models(options.folders, options, one_answer=True)
     pairs = read_as_trained(apps, options.data, options, options.references)
     say(str(pairs.report))
     evaluations = [app.evaluate(pairs, **decode) for app in apps]
 
-    from ...folder.atomic import write_file, writing
     from ...scoring import score_labels
 
     for app, evaluation in zip(apps, evaluations):
@@ -75,12 +85,22 @@ def _run(options: Options) -> None:
         _compare(apps[0].task, options.folders, evaluations, as_json=options.json)
     for app, evaluation in zip(apps, evaluations):
         _save(app, evaluation)
+    sys.stdout.flush()  # a file may be stdout, too
     if options.report:
-        sys.stdout.flush()  # the report may go to stdout, too
-        with writing(options.report.parent, again="run the command again"):
-            options.report.parent.mkdir(parents=True, exist_ok=True)
-            write_file(options.report, _report(options.report, evaluations[0]).encode())
-        say(f"wrote {options.report}")
+        _write(options.report, _report(options.report, evaluations[0]))
+    if options.predictions:
+        from ...apps.annotation.predictions import as_table, predictions
+
+        _write(options.predictions, as_table(predictions(evaluations[0], pairs), options.predictions.suffix.lower()))
+
+
+def _write(path: Path, text: str) -> None:
+    from ...folder.atomic import write_file, writing
+
+    with writing(path.parent, again="run the command again"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, text.encode("utf-8", "backslashreplace"))
+    say(f"wrote {path}")
 
 
 def _no_data(folders: list[str]) -> UsageError:
@@ -186,7 +206,7 @@ VERB = Verb(
     examples=(
         "clearhead evaluate models/en-fr --data test.tsv",
         "clearhead evaluate models/old models/new --data test.tsv",
-        "clearhead evaluate models/topics --data labelled.csv --report report.txt",
+        "clearhead evaluate models/topics --data labelled.csv --report report.txt --predictions predictions.csv",
         "clearhead evaluate models/en-fr --data test.en test.fr --json --beam 1",
         "clearhead evaluate models/en-fr --data test.en --references test.1.fr test.2.fr",
     ),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.apps.annotation.open_table import open_table
-from clearhead.apps.annotation.table_file import TableFile
+from clearhead.apps.annotation.table_file import TableFile, free_names
 from clearhead.config import DataConfig
 from clearhead.readers.files import Input
 
@@ -27,7 +27,8 @@ def opened(tmp_path: Path) -> Open:
 
 def answered(table: TableFile, *columns: str) -> bytes:
     """The table with the lengths of its texts, and a blank cell for a blank text."""
-    added, parts = table.added(columns or ["length"]), []
+    added = dict.fromkeys(free_names(columns or ["length"], table.names), "number")
+    parts = []
     parts.append(table.start(added))
     for group in table.groups():
         cells = [[None if row.is_blank else len(row.texts[0])] * len(added) for row in group]

@@ -111,6 +111,9 @@ def test_one_of_two_columns_with_the_same_name_is_chosen_by_number(opened: Open)
 def test_the_separator_of_the_training_is_only_used_if_the_table_has_it(opened: Open) -> None:
     assert texts_of(opened(b"id|text\n1|a,b\n", "text", separator="|")) == ["a,b"]
     assert texts_of(opened(b"id,text\n1,a\n", "text", separator="|")) == ["a"]
+    with pytest.raises(DataError) as caught:
+        open_table(opened(b"id,text\n1,a\n", "text").file, DataConfig(separator="|"), own_separator=True)
+    assert (caught.value.name, caught.value.value) == ("data.separator", "|")
 
 
 def test_bytes_that_are_not_utf_8_are_read_as_replacements_and_stay(opened: Open) -> None:
@@ -144,10 +147,13 @@ def test_new_cells_are_quoted_if_they_need_it(opened: Open) -> None:
     table = opened(b"id,text\n1,a\n", "text")
     [row] = table.rows()
     new = [["yes, no", 'a "b"', "c\nd", None, 0.5, [1.0, 2.0], float("nan")]]
-    assert table.written([row], list("abcdefg"), new) == b'1,a,"yes, no","a ""b""","c\nd",,0.5,"[1.0, 2.0]",\n'
+    assert (
+        table.written([row], dict.fromkeys("abcdefg", "text"), new)
+        == b'1,a,"yes, no","a ""b""","c\nd",,0.5,"[1.0, 2.0]",\n'
+    )
     table = opened(b'id\ttext\n1\t"a\n', "text")
     [row] = table.rows()
-    assert table.written([row], ["x", "y"], [["a\tb", 'c "d"']]) == b'1\t"a\ta b\tc "d"\n'
+    assert table.written([row], {"x": "text", "y": "text"}, [["a\tb", 'c "d"']]) == b'1\t"a\ta b\tc "d"\n'
 
 
 CELLS = st.lists(st.sampled_from([*"ab \u00e9\"',;\t\n", "\r\n"]), max_size=8).map("".join)
@@ -178,7 +184,7 @@ def test_memory_does_not_grow_with_the_table(opened: Open, monkeypatch: pytest.M
         tracemalloc.start()
         assert table.extent.rows == n_rows
         for group in table.groups():
-            table.written(group, ["n"], [[1]] * len(group))
+            table.written(group, {"n": "number"}, [[1]] * len(group))
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found

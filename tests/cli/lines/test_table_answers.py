@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import clearhead
+from clearhead.cli import main
 from clearhead.cli.lines.printed import CAN_FORK
 from tests.serving.small_models import make
 
@@ -77,7 +78,7 @@ def test_a_table_that_cannot_be_read_leaves_nothing_at_out(run: Run, classifier:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["a text", "--data", "{}"], "--data can't be combined with texts"),
+        (["a text", "--data", "{}"], "--data can't be combined with other inputs"),
         (["--data", "{}", "--json"], "--json"),
         (["a text", "--text", "note"], "--text is for tables and needs --data"),
         (["--data", "{}", "--resume"], "--resume needs --out"),
@@ -91,7 +92,7 @@ def test_a_wrong_use_of_tables_is_told(run: Run, classifier: Path, table: Path, 
 
 def test_an_unknown_column_is_an_error_that_names_the_option(run: Run, classifier: Path, table: Path) -> None:
     done = run("classify", classifier, "--data", table, "--text", "body")
-    assert done.code == 1 and "no column 'body'" in done.err
+    assert done.code == 1 and "no column 'body'" in done.err and "--text COLUMN" in done.err
     table.write_bytes(b"a,b\nthe dog sat,the cat sat\n")
     assert "--text COLUMN" in run("classify", classifier, "--data", table).err
 
@@ -101,6 +102,45 @@ def test_of_many_warnings_the_first_are_shown(run: Run, classifier: Path, table:
     done = run("classify", classifier, "--data", table)
     assert done.err.count("\nline ") == 5 and "35 more warnings about rows" in done.err
     assert "line 2 isn't UTF-8" in done.err
+
+
+def test_a_link_is_kept_and_the_file_that_it_names_is_replaced(run: Run, classifier: Path, table: Path) -> None:
+    (table.parent / "folder").mkdir()
+    link = table.with_name("out.csv")
+    link.symlink_to("folder/there.csv")
+    assert run("classify", classifier, "--data", table, "--out", link).code == 0
+    assert link.is_symlink() and link.read_bytes().startswith(b"id,text,note,label,probability")
+
+
+def test_a_terminal_gets_no_control_characters_and_no_parquet(
+    classifier: Path, table: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    table.write_bytes(b"id,text\n1,a\xe9\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", Terminal())
+        assert main(["classify", str(classifier), "--data", str(table)]) == 0
+        assert sys.stdout.getvalue().startswith("id,text,label,probability\n1,a\\xe9,")
+        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.table({"text": ["a"]}), table.with_name("in.parquet"))
+        assert main(["classify", str(classifier), "--data", str(table.with_name("in.parquet"))]) == 2
+    assert "can't be shown on a terminal" in capfd.readouterr().err
+
+
+def test_a_parquet_file_is_written_with_workers_and_not_continued(run: Run, classifier: Path, tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    data, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    parquet.write_table(pyarrow.table({"text": [f"it is {n}" for n in range(3000)] + [None]}), data)
+    assert run("classify", classifier, "--data", data, "--out", out, "--workers", "2").code == 0
+    found = parquet.read_table(out)
+    records = clearhead.load(classifier).results([f"it is {n}" for n in range(3)])
+    assert found.column("probability").to_pylist()[:3] == pytest.approx([it.probability for it in records])
+    assert found.column_names == ["text", "label", "probability"] and found.column("label").to_pylist()[-1] is None
+    done = run("classify", classifier, "--data", data, "--out", out, "--resume")
+    assert done.code == 2 and "--resume can't continue a Parquet file" in done.err
 
 
 def test_the_name_of_a_table_as_a_text_suggests_data(run: Run, classifier: Path) -> None:

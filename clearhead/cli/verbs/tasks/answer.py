@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ...input_lines import STDIN, input_groups, reads_stdin, whole_text
 from ...input_warnings import warn
+from ...lines.table_answers import add_output_options, add_table_options, answer_table, check_table_options
 from ...models import add_model_options, open_model
 from ...output import to_json
 from ...parser import Options, Parser, UsageError, Verb
@@ -22,9 +23,17 @@ def _add_options(parser: Parser) -> None:
     )
     parser.add_argument("--context", metavar="FILE", help="file to find answers in; - means standard input (required)")
     parser.add_flag("--json", "print JSON lines with positions, scores and alternatives")
+    add_table_options(parser, "the answer", "columns with the question and its text (default: question,context)")
+    add_output_options(parser)
 
 
 def _run(options: Options) -> None:
+    check_table_options(options, len(options.questions))
+    if options.data:
+        if options.context:
+            raise UsageError("--data can't be combined with --context", fix="put the texts into a column of the table")
+        answer_table(options, *open_model(options, "answer", one_answer=True))
+        return
     if reads_stdin(options.questions) and options.context == STDIN:
         raise UsageError(
             "standard input can't hold both the text and the questions", fix="give the questions as arguments"
@@ -58,7 +67,7 @@ def _row(it: "Passage") -> str:
 VERB = Verb(
     name="answer",
     summary="answer questions about a text, and show where each answer is",
-    usage="DIR --context FILE [QUESTION ...] [options]",
+    usage="DIR (--context FILE [QUESTION ...] | --data FILE) [options]",
     examples=(
         'clearhead answer models/squad --context article.txt "Who won the game?"',
         "clearhead answer models/squad --context article.txt < questions.txt | cut -f1",

@@ -28,7 +28,7 @@ def _add_options(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    check_table_options(options)
+    check_table_options(options, len(options.texts))
     piped = reads_stdin(options.texts)
     app, decode = open_model(options, "classify", one_answer=False)
     check_line_options(options, app)

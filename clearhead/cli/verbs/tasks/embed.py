@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ....config.messages import say
 from ...input_lines import Place, input_groups, reads_stdin
 from ...input_warnings import warn
+from ...lines.table_answers import add_output_options, add_table_options, answer_table, check_table_options
 from ...models import add_model_options, open_model
-from ...output import new_file_of, to_json
+from ...output import to_json
 from ...parser import Options, Parser, UsageError, Verb
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ....api import App
+    from ....apps.answers import Reading
 
 
 def _add_options(parser: Parser) -> None:
@@ -36,19 +38,30 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--normalize", action="store_true", default=None, help="scale embeddings to length 1 (default: model.normalize)"
     )
-    array = new_file_of("npy", ", or print the embeddings as JSON lists")
-    parser.add_argument("--out", type=array, metavar="FILE", help="write a float32 array (N, D) to this .npy file")
     parser.add_flag("--json", "print JSON lines with each text and its embedding")
+    add_table_options(parser, "the vector")
+    add_output_options(parser, "write to this file: the table or, without --data, a .npy file with an array (N, D)")
 
 
 def _run(options: Options) -> None:
+    check_table_options(options, len(options.texts))
+    if options.out and not options.data and options.out.suffix.lower() != ".npy":
+        what, fix = (
+            f"--out {options.out} doesn't end in .npy",
+            "add it, or print the embeddings as JSON lists",
+        )
+        raise UsageError(what, fix=fix, name="--out", value=options.out)
     reads_stdin(options.texts)  # raises an error for - among others before the model is read
     if options.out and options.json:
         raise UsageError("--out can't be combined with --json", fix="use one of them")
     app, decode = open_model(options, one_answer=False)
     from ....apps.answers import Embedded
 
-    found = _embedded(app, options, {"pooling": options.pooling, "normalize": options.normalize, **decode})
+    settings = {"pooling": options.pooling, "normalize": options.normalize, **decode}
+    if options.data:
+        answer_table(options, app, settings, lambda rows: _records(app, [text for (text,) in rows], settings), "embed")
+        return
+    found = _embedded(app, options, settings)
     if options.out:
         _write(options.out, app, [vectors for _, vectors in found])
         return
@@ -72,14 +85,29 @@ def _embedded(
         yield group, vectors
 
 
-def _warn(app: "App", group: list[Place]) -> None:
-    """Warn about unknown words and texts that are too long."""
+def _records(app: "App", texts: list[str], settings: dict[str, Any]) -> list[Any]:
+    """Return a record for each text of a table, with the problems of the text."""
+    from ....apps.answers import EmbeddedRow
+
+    return [
+        EmbeddedRow(**vars(problems), embedding=vector)
+        for problems, vector in zip(_readings(app, texts), app.embed(texts, **settings))
+    ]
+
+
+def _readings(app: "App", texts: list[str]) -> "list[Reading]":
+    """Return the unknown words of texts, and the number of tokens cut off."""
     from ....apps.answers import Reading
     from ....tasks.embed.task import reader_of
 
-    _, cut = reader_of(app.task).encode([line.text for _, line in group])
-    for (place, line), n_cut in zip(group, cut):
-        warn(place, line, Reading(tuple(app.tokenizers.source.unknown_words(line.text)), cut=n_cut))
+    _, cut = reader_of(app.task).encode(texts)
+    return [Reading(tuple(app.tokenizers.source.unknown_words(text)), cut=it) for text, it in zip(texts, cut)]
+
+
+def _warn(app: "App", group: list[Place]) -> None:
+    """Warn about unknown words and texts that are too long."""
+    for (place, line), found in zip(group, _readings(app, [line.text for _, line in group])):
+        warn(place, line, found)
 
 
 def _write(path: Path, app: "App", groups: "list[NDArray[np.float32]]") -> None:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from ....errors import DataError
 from ...input_lines import Place, input_groups, reads_stdin
 from ...input_warnings import warn
+from ...lines.table_answers import add_output_options, add_table_options, answer_table, check_table_options
 from ...models import add_model_options, open_model
 from ...output import to_json
-from ...parser import Options, Parser, Verb
+from ...parser import Options, Parser, UsageError, Verb
 
 if TYPE_CHECKING:
     from ....apps.filler import Filler
@@ -22,12 +23,20 @@ def _add_options(parser: Parser) -> None:
     )
     parser.add_number("--top", "print the N most probable tokens for each mask instead of the filled text", least=1)
     parser.add_flag("--json", "print JSON lines with the tokens and their probabilities")
+    add_table_options(parser, "the filled text")
+    add_output_options(parser)
 
 
 def _run(options: Options) -> None:
+    check_table_options(options, len(options.texts))
     reads_stdin(options.texts)  # raises an error for - among others before the model is read
     top = options.top
     app, decode = open_model(options, "fill", one_answer=False)
+    if options.data:
+        if top:
+            raise UsageError("--top can't be combined with --data", fix="leave it out")
+        answer_table(options, app, decode)
+        return
     for group in input_groups(options.texts, "fill", "a text"):
         for (place, line), result in zip(group, _filled(app, group, top or 1, decode)):
             warn(place, line, result)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ....config.messages import say
 from ...input_lines import LONGEST, STDIN, line_of, standard_input, text_of, too_long
 from ...input_warnings import warn_of_bytes
+from ...lines.table_answers import add_output_options, add_table_options, answer_table, check_table_options
 from ...models import SEARCH, add_greedy, add_model_options, apply_greedy, open_model
 from ...output import print_pieces, to_json
 from ...parser import Options, Parser, UsageError, Verb
@@ -36,9 +37,12 @@ def _add_options(parser: Parser) -> None:
     parser.add_flag("--chat", "answer each line of standard input, or the conversations in files (TEXT: JSON, JSONL)")
     add_greedy(parser)
     parser.add_flag("--json", "print JSON lines with tokens and log-probabilities")
+    add_table_options(parser, "the continuation")
+    add_output_options(parser)
 
 
 def _run(options: Options) -> None:
+    check_table_options(options, len(options.texts))
     apply_greedy(options)
     chars = options.chars
     if options.texts.count(STDIN) > 1:
@@ -52,6 +56,9 @@ def _run(options: Options) -> None:
         _chat(app, options, decode)
         return
     ends: dict[str, Any] = {"chars": chars, "stop": options.stop}
+    if options.data:
+        answer_table(options, app, {**ends, **decode})
+        return
     texts = [_prompt(text, number) for number, text in enumerate(options.texts or [""], 1)]
     seen = set[str]()
     for number, text in enumerate(texts):

@@ -12,6 +12,7 @@ from ...input_warnings import warn, warn_of_bytes, warn_of_file_name, warnings_o
 from ...lines.answering import LineAnswers, add_line_options, check_line_options
 from ...lines.measured_engines import Engines
 from ...lines.printed import Printed
+from ...lines.table_answers import add_table_options, answer_table, check_table_options
 from ...media_inputs import MediaInputs
 from ...models import add_model_options, open_model
 from ...output import print_pieces, to_json
@@ -30,12 +31,16 @@ def _add_options(parser: Parser, verb: str, answer: str) -> None:
     parser.add_argument("--prefix", metavar="TEXT", default="", help=f"text that every {answer} starts with")
     parser.add_flag("--stream", f"print each {answer} as it's generated, without beam search")
     parser.add_flag("--json", "print JSON lines with scores, tokens and alternatives")
+    add_table_options(parser, f"the {answer}")
     add_line_options(parser)
 
 
 def _answer_texts(options: Options, verb: str, what: str, files: Sequence[str] = ()) -> None:
     """Print one answer per line, for each text or each of `files`. `what` is a noun phrase such as "a sentence"."""
     app, decode, piped = _opened(options, verb, len(options.texts) + len(files))
+    if options.data:
+        answer_table(options, app, decode, engines=_engines(app, decode, compares=True))
+        return
     groups = input_groups(options.texts, verb, what) if piped else _groups(options, verb, what, files)
     if options.stream:
         _stream(app, groups, decode)
@@ -73,11 +78,13 @@ def _engines(app: "Translator", decode: dict[str, Any], *, compares: bool) -> En
 
 def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, dict[str, Any], bool]":
     """Check the options, and return the model, the search settings for it, and whether it reads standard input."""
+    check_table_options(options, n_inputs)
     piped = reads_stdin(options.texts, n_inputs)
     if options.stream and options.json:
         raise UsageError("--stream can't be combined with --json", fix="use one of them")
-    if options.stream and (options.out or options.workers):
-        raise UsageError("--stream can't be combined with --out or --workers", fix="leave it out")
+    if options.stream and (options.out or options.workers or options.data):
+        name = "--data" if options.data else "--out or --workers"
+        raise UsageError(f"--stream can't be combined with {name}", fix="leave it out")
     app, decode = open_model(options, verb, one_answer=not options.json)
     if not options.json and decode["n_best"] > 1:
         raise UsageError(f"--n-best {decode['n_best']} needs --json, which prints all the answers")
@@ -92,6 +99,9 @@ def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, di
 def _answer_files(options: Options, verb: str, what: str) -> None:
     """Print one answer per line for each file, like `_answer_texts`. An unreadable file doesn't affect the others."""
     app, decode, piped = _opened(options, verb, len(options.texts))
+    if options.data:
+        answer_table(options, app, decode)
+        return
 
     def answer(names: list[str]) -> Sequence[Any]:
         if options.stream:
@@ -174,6 +184,7 @@ TRANSLATE = Verb(
         'clearhead translate models/en-fr "I am hungry."',
         "cat text.en | clearhead translate models/en-fr --beam 4 > text.fr",
         "clearhead translate models/en-fr --json < text.en",
+        "clearhead translate models/en-fr --data products.csv --text description --out translated.csv",
     ),
     add_options=lambda parser: _add_options(parser, "translate", "translation"),
     run=lambda options: _answer_texts(options, "translate", "a sentence"),

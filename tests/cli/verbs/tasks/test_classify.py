@@ -1,5 +1,6 @@
 """Texts with labels, from the file to the label of a new text."""
 
+import csv
 import json
 import os
 import random
@@ -284,6 +285,26 @@ def test_evaluate_shows_what_is_confused_and_keeps_it(run: Run, trained: Path, f
     assert values["examples"][0] == {"source": "a dull dull story", "label": "neg", "references": ["neg"]}
     info = run("info", folder).out
     assert "evaluation  accuracy 1.0000  macro F1 1.0000" in info and "beam" not in info and "greedy" not in info
+
+
+def test_predictions_are_written_for_each_line(run: Run, folder: Path, trained: Path, tmp_path: Path) -> None:
+    data, out = tmp_path / "test.tsv", tmp_path / "out.csv"
+    data.write_bytes((trained / "test.tsv").read_bytes() + b"\nsad\tPos\n")
+    assert run("evaluate", folder, "--data", data, "--predictions", out).code == 0
+    rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
+    assert [(row["line"], row["source"], row["gold"], row["prediction"]) for row in rows] == [
+        ("1", "a dull dull story", "neg", "neg"), ("2", "it was great", "Pos", "Pos"),
+        ("3", "the warm people", "Pos", "Pos"), ("4", "sad", "neg", "neg"), ("6", "sad", "Pos", "neg"),
+    ]  # fmt: skip
+    evaluation = clearhead.load(folder).evaluate(data)
+    name, values = next(iter(evaluation.judged.singly().items()))
+    assert float(rows[0][name]) == values[0]
+    assert run("evaluate", folder, "--data", data, "--predictions", tmp_path / "out.jsonl").code == 0
+    assert [json.loads(it)["prediction"] for it in (tmp_path / "out.jsonl").read_text().splitlines()] == [
+        row["prediction"] for row in rows
+    ]
+    for wrong in (["--predictions", tmp_path / "out.txt"], [folder, "--predictions", out]):
+        assert run("evaluate", folder, *wrong, "--data", data).code == 2
 
 
 def test_a_label_that_training_did_not_have_is_a_row_of_its_own(run: Run, folder: Path, tmp_path: Path) -> None:
