@@ -246,6 +246,10 @@ def test_the_page_on_running_text_runs(here: Path, capsys: Capture) -> None:
     for name in ("story.txt", "other-story.txt", "beginning.txt", "sources/deep/a.py", "sources/b.py"):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text("".join(story.format(n) for n in range(100)), encoding="utf-8")
+    hello = [{"role": "user", "content": "Hello!"}]
+    answer = {"role": "assistant", "content": "Good day."}
+    Path("chats.jsonl").write_text(json.dumps({"messages": [*hello, answer]}) + "\n")
+    Path("questions.jsonl").write_text(json.dumps(hello) + "\n")
     page = Page("docs/tasks/generate.md", capsys)
     page.commands.sort(key=lambda command: " train " not in command)
     page.run()

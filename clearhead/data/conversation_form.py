@@ -5,7 +5,7 @@ from typing import Any
 
 from ..config import DataConfig
 from ..readers.pairs import Pairs
-from ..readers.prompts.conversations import PROMPTS, Conversations, messages_of, plain_text
+from ..readers.prompts.conversations import PROMPTS, Conversations, is_text, plain_text
 from .corpus import LEARN, Corpus, SpacedTexts
 from .forms import PairForm
 
@@ -19,7 +19,7 @@ class ConversationCorpus(Corpus):
     @property
     def has_messages(self) -> bool:
         """True if a prompt consists of messages."""
-        return any(messages_of(prompt) for _, prompt, _ in self)
+        return any(not is_text(prompt) for _, prompt, _ in self)
 
 
 class ConversationForm(PairForm):

@@ -68,3 +68,17 @@ def test_a_chat_is_explained_and_its_page_opens(app: LanguageModel, tmp_path: Pa
     assert explanation.text == shown
     assert explanation.answer == shown + app.chat(HELLO, max_len=4, **GREEDY)
     assert explanation.draw_page is not None and "She sings." in explanation.draw_page(explanation)
+
+
+def test_the_promises_of_a_model_that_answers_are_checked(app: LanguageModel) -> None:
+    prompts = [{"prompt": f"She sings {n}:", "completion": " They sleep."} for n in range(20)]
+    for data in (None, prompts):
+        found = app.verify(data)
+        assert found.passed, found
+
+
+def test_data_of_another_form_is_an_error_that_states_what_was_expected(app: LanguageModel, tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text("Once upon a time.\n" * 9)
+    with pytest.raises(DataError) as caught:
+        app.evaluate(tmp_path / "book.txt")
+    assert caught.value.line == 1 and "prompt" in (caught.value.expected or "")

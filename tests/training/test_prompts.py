@@ -1,11 +1,14 @@
 """Runs on prompts with answers: they resume bit for bit, and a template is checked before any data is read."""
 
 import json
+import random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from clearhead.api import load, train
+from clearhead.config import Config
 from clearhead.errors import ConfigError
 from tests.builders import quiet
 
@@ -46,3 +49,73 @@ def test_a_template_that_is_none_is_an_error_before_any_data_is_read(toy: Any) -
         with pytest.raises(ConfigError) as caught:
             train(toy.config(chats(toy) | {"data.template": text}), toy.folder / "run", say=quiet)
         assert (caught.value.name, caught.value.value) == ("data.template", text)
+
+
+@pytest.mark.parametrize("task", [None, "generate"])
+def test_a_warm_start_is_an_error_before_the_first_stage(toy: Any, task: str | None) -> None:
+    changes = chats(toy) | {"train.warm_start": "denoise", "train.task": task}
+    with pytest.raises(ConfigError) as caught:
+        train(toy.config(changes), toy.folder / "run", say=quiet)
+    assert caught.value.name == "train.warm_start" and not (toy.folder / "run").exists()
+
+
+def test_a_model_of_running_text_learns_to_answer_and_keeps_its_vocabulary(toy: Any) -> None:
+    (toy.folder / "book.txt").write_text(" ".join(WORDS * 60) + "\n")
+    changes = chats(toy)
+    book = {"data.train": (str(toy.folder / "book.txt"),), "train.task": "generate"}
+    first = train(toy.config(changes | book), toy.folder / "book", say=quiet)
+    after = {"train.init_from": str(first), "data.train": changes["data.train"]}
+    config = Config().override({"train.steps": 3, "train.threads": 1, "data.max_len": 40} | after)
+    app = load(train(config, toy.folder / "run", say=quiet))
+    assert app.tokenizers.to_json() == load(first).tokenizers.to_json()
+    assert app.config.train.loss_on == "answer" and load(first).config.train.loss_on is None
+    back = load(train(config.override(book), toy.folder / "back", say=quiet))
+    assert back.config.train.loss_on is None
+
+
+NOUNS = [
+    "red",
+    "blue",
+    "cat",
+    "dog",
+    "sun",
+    "moon",
+    "tree",
+    "fish",
+    "bird",
+    "rock",
+    "sand",
+    "wind",
+    "rain",
+    "snow",
+    "fire",
+]
+ORDERS = {"Reverse": lambda it: it[::-1], "Copy": list, "Upper-case": lambda it: [word.upper() for word in it]}
+
+
+def instructions(draw: random.Random, count: int, lengths: tuple[int, int]) -> dict[tuple[str, ...], dict[str, str]]:
+    """So many different instructions, each with its answer."""
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    while len(found) < count:
+        order, words = draw.choice(list(ORDERS)), draw.choices(NOUNS, k=draw.randint(*lengths))
+        answer = {"input": " ".join(words), "output": " ".join(ORDERS[order](words))}
+        found[order, *words] = {"instruction": f"{order} the words."} | answer
+    return found
+
+
+@pytest.mark.slow
+def test_instructions_are_followed_on_combinations_that_were_not_seen(tmp_path: Any) -> None:
+    """Takes two minutes of processor time."""
+    draw = random.Random(0)
+    seen = instructions(draw, 5000, (1, 4))
+    others = instructions(draw, 1000, (3, 4))
+    (tmp_path / "seen.jsonl").write_text("".join(json.dumps(row) + "\n" for row in seen.values()))
+    config = Config().override(
+        {"data.train": (str(tmp_path / "seen.jsonl"),), "train.preset": "nano", "train.steps": 500, "train.threads": 2}
+    )
+    app = load(train(config, tmp_path / "model", say=quiet))
+    rows = [row for key, row in others.items() if key not in seen]
+    chats = [[{"role": "user", "content": f"{row['instruction']}\n\n{row['input']}"}] for row in rows]
+    writer = app.writer(**app.answering(sample=False, beam=1, n_best=1, max_len=40))
+    answers = [best.text for best, *_ in writer.records(writer.read(chats))]
+    assert len(rows) > 300 and np.mean([it == row["output"] for it, row in zip(answers, rows)]) >= 0.95

@@ -21,7 +21,9 @@ from ...tasks.classify.media import MediaClassification
 from ...tasks.classify.task import Classification
 from ...tasks.embed.task import TextEmbedding
 from ...tasks.examples import Examples
+from ...tasks.generate.answer_examples import AnswerExamples
 from ...tasks.generate.examples import Blocks
+from ...tasks.generate.prompts import AnswerGeneration
 from ...tasks.generate.task import Generation
 from ...tasks.sequences import Sequences
 from ...tasks.transcribe.task import Transcription
@@ -111,7 +113,7 @@ def _of_text(task: Generation, maker: SubjectMaker) -> Subject:
     """Return the subject for a language model: blocks of various lengths, whose beginnings serve as prompts."""
     most, max_len = maker.most, maker.model.max_len
     text, found = maker.sample()
-    running: Any = [] if text is None else task.hold_out(text).examples.documents.tokens
+    running: Any = [] if text is None else task.hold_out(text).examples.sides[1].tokens
     rows = maker.random_ids(maker.model.tgt_vocab_size, most)
     if len(running) > most:
         starts = np.random.default_rng(maker.seed).integers(0, len(running) - most, len(rows))
@@ -124,12 +126,14 @@ def _of_text(task: Generation, maker: SubjectMaker) -> Subject:
         max(1, min(ANSWER_TOKENS, max_len - max(map(len, prompts)) - 1)),
         lambda model, settings: task.generator(model, settings).session.answers(prompts),
     )
+    inputs = Inputs(target=maker.padded(rows), special=task.special)
+    if isinstance(task, AnswerGeneration):
+        whole = [ids for ids in rows if len(ids) > 1]  # all tokens but the first are predicted
+        loss = maker.loss(AnswerExamples(Ragged([[1, len(ids)] for ids in whole]), Ragged(whole)))
+        return maker.subject(inputs, found, loss=loss, search=search)
     blocks = Blocks(Ragged(rows), max(1, (sum(map(len, rows)) - 1) // LOSS_TEXTS), task.special.pad)
     blocks = replace(blocks, length=min(blocks.length, most))
-    inputs, loss = (
-        Inputs(target=maker.padded(rows), special=task.special),
-        maker.loss(blocks, blocks.starts[:LOSS_TEXTS]),
-    )
+    loss = maker.loss(blocks, blocks.starts[:LOSS_TEXTS])
     return maker.subject(inputs, found, loss=loss, search=search)
 
 

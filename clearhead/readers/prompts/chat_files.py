@@ -1,5 +1,6 @@
 """Read conversations to answer: JSON Lines with one on each line, or a file of JSON."""
 
+from contextlib import closing
 from typing import Any
 
 from ...errors import DataError
@@ -17,7 +18,8 @@ def read_chats(path: str) -> list[list[dict[str, str]]]:
     Raises:
         DataError: the file can't be read, or has something else.
     """
-    lines = [*enumerate(read_lines(Input(path)), 1)]
+    with closing(Input(path)) as file:
+        lines = [*enumerate(read_lines(file), 1)]
     try:
         whole = parsed_json("".join(map(undecodable, (line for _, line in lines))))
         several = isinstance(whole, list) and not (whole and isinstance(whole[0], dict) and "role" in whole[0])

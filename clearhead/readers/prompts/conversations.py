@@ -45,6 +45,7 @@ class Conversations(Source):
 
     def __init__(self, data_or_paths: Any, data: DataConfig | None = None) -> None:
         paths, data = as_paths(data_or_paths), data or DataConfig()
+        self._named = bool(data.source_column or data.target_column)
         super().__init__(paths, [[file for path in paths for file in inputs(path)]])
         self._keys = tuple(
             (asked or usual).split(".")
@@ -83,7 +84,7 @@ class Conversations(Source):
 
     def _example(self, values: dict[str, Any]) -> tuple[str, str, str]:
         """Return prompt, answer and "", or two empty texts and the reason why there are none."""
-        if "messages" in values:
+        if "messages" in values and not self._named:
             wrong = fault_of(values["messages"])
             if not wrong and values["messages"][-1]["role"] != ASSISTANT:
                 wrong = _NO_ANSWER
@@ -91,7 +92,7 @@ class Conversations(Source):
                 return "", "", wrong
             *before, answer = values["messages"]
             return json.dumps(before, ensure_ascii=False), answer["content"], ""
-        if "instruction" in values:
+        if "instruction" in values and not self._named:
             parts = [values["instruction"], values.get("input") or ""]
             answer, wrong = values.get("output"), 'no string in "instruction", "input" or "output"'
             if not all(isinstance(it, str) for it in (*parts, answer)):
@@ -105,17 +106,20 @@ class Conversations(Source):
 
 
 def messages_of(prompt: str, answer: str | None = None) -> list[dict[str, str]]:
-    """Return the messages of a prompt, and the answer to it if it's given; none if the prompt is a text."""
-    before = json.loads(prompt)
-    if isinstance(before, str):
-        return []
-    return [*before, *([] if answer is None else [{"role": ASSISTANT, "content": answer}])]
+    """Return the messages of a prompt that isn't a text, and the answer to it if it's given."""
+    return [*json.loads(prompt), *([] if answer is None else [{"role": ASSISTANT, "content": answer}])]
+
+
+def is_text(prompt: str) -> bool:
+    """Return whether a prompt is a text, which the answer continues, and not messages."""
+    return prompt.startswith('"')
 
 
 def plain_text(prompt: str, answer: str) -> str:
     """Return the text of an example, to read or to learn a tokenizer from. Roles are on lines of their own."""
-    messages = messages_of(prompt, answer or None)
-    return "\n".join(chain(*((it["role"], it["content"]) for it in messages))) or json.loads(prompt) + answer
+    if is_text(prompt):
+        return str(json.loads(prompt)) + answer
+    return "\n".join(chain(*((it["role"], it["content"]) for it in messages_of(prompt, answer or None))))
 
 
 def answers_in(values: Mapping[str, Any]) -> str:

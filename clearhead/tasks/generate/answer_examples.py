@@ -11,7 +11,7 @@ from ...data.batches import Batches
 from ...data.encoding import Encoded
 from ...errors import DataError
 from ...readers.pairs import Pairs
-from ...readers.prompts.conversations import messages_of, plain_text
+from ...readers.prompts.conversations import is_text, messages_of, plain_text
 from ...readers.skipped import Skipped
 from ...tokenization.chat_template import DEFAULT, ChatEncoder, ChatTemplate
 from ...tokenization.ragged import IntArray, Ragged
@@ -90,10 +90,10 @@ class AnswerEncoder(ExampleEncoder):
         encoder = ChatEncoder(ChatTemplate.read(self.template or DEFAULT), self.tokenizer)
         for i, (prompt, answer) in enumerate(zip(pairs.sources, pairs.targets)):
             try:
-                if messages := messages_of(prompt, answer):
-                    chats[i] = encoder.spans(messages)
-                else:
+                if is_text(prompt):
                     texts.append(i)
+                else:
+                    chats[i] = encoder.spans(messages_of(prompt, answer))
             except DataError as error:
                 skipped.append(self._skipped(pairs, i, f"that don't fit the chat template: {error.what}"))
         found = dict(zip(texts, self._texts(pairs, texts)))

@@ -31,7 +31,10 @@ class AnswerGeneration(Generation):
     units = Units("examples", "tokens", "answer", "prompts")
     usage = '"a prompt"'
     training_data = "prompts with answers"
-    unused: ClassVar[Sequence[str]] = tuple(name for name in Generation.unused if name != "data.target_column")
+    unused: ClassVar[Sequence[str]] = (
+        *(name for name in Generation.unused if name != "data.target_column"),
+        *("train.warm_start", "data.texts"),  # a run on texts, and another one from its model, is a warm start
+    )
     defaults: ClassVar[dict[str, Any]] = {**Generation.defaults, "train.loss_on": "answer"}
 
     @classmethod

@@ -9,7 +9,7 @@ import pytest
 from clearhead.config import DataConfig
 from clearhead.errors import DataError
 from clearhead.readers.prompts.chat_files import read_chats
-from clearhead.readers.prompts.conversations import Conversations, messages_of, plain_text
+from clearhead.readers.prompts.conversations import Conversations, is_text, messages_of, plain_text
 
 USER, ANSWER = {"role": "user", "content": "Hello!"}, {"role": "assistant", "content": "Good day."}
 
@@ -34,8 +34,8 @@ def test_all_forms_can_stand_in_one_file(tmp_path: Path) -> None:
     )
     found, report = read(path)
     assert [line for line, _, _ in found] == [1, 2, 3, 4] and report.used == report.lines == 4
-    assert [messages_of(prompt) for _, prompt, _ in found] == [
-        [],
+    assert is_text(found[0][1]) and found[0][1] == '"Say hello:"'
+    assert [messages_of(prompt) for _, prompt, _ in found[1:]] == [
         [{"role": "user", "content": "Greet.\n\nBob"}],
         [{"role": "user", "content": "Greet."}],
         [USER, ANSWER, USER],
@@ -43,6 +43,10 @@ def test_all_forms_can_stand_in_one_file(tmp_path: Path) -> None:
     assert [answer for _, _, answer in found] == [" Good day.", "Good day, Bob.", "Good day.", "Good day."]
     assert plain_text(*found[0][1:]) == "Say hello: Good day."
     assert plain_text(*found[2][1:]) == "user\nGreet.\nassistant\nGood day."
+    alone, _ = read(lines(tmp_path / "c.jsonl", {"messages": [ANSWER]}))
+    assert messages_of(*alone[0][1:]) == [ANSWER] and plain_text(alone[0][1], "") == ""
+    both = lines(tmp_path / "d.jsonl", {"instruction": "Greet.", "output": "Good day."})
+    assert read(both, source_column="instruction", target_column="output")[0] == [(1, '"Greet."', "Good day.")]
     named, _ = read(
         lines(tmp_path / "b.jsonl", {"q": "One?", "a": {"b": "Two."}}), source_column="q", target_column="a.b"
     )

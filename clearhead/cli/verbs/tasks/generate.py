@@ -88,7 +88,7 @@ def _chat(app: "LanguageModel", options: Options, decode: dict[str, Any]) -> Non
     for number, messages in enumerate([it for path in options.texts for it in read_chats(path)]):
         if not options.json:
             print("\n" * bool(number), end="")
-            print_pieces(app.chat_pieces(messages, **decode))
+            _answer(app, messages, decode)
             continue
         for found in app.continuations([messages], **decode)[0]:
             answer = {"role": ASSISTANT, "content": found.text}
@@ -104,9 +104,17 @@ def _converse(app: "LanguageModel", decode: dict[str, Any]) -> None:
     for line in (it for it in lines if it.text.strip()):
         warn_of_bytes(f"line {line.number:,}", line)
         messages.append({"role": "user", "content": line.text})
-        stream = app.chat_pieces(messages, **decode)
-        print_pieces(stream)
-        messages.append({"role": ASSISTANT, "content": stream.continuation.text})
+        messages.append({"role": ASSISTANT, "content": _answer(app, messages, decode)})
+
+
+def _answer(app: "LanguageModel", messages: list[dict[str, str]], decode: dict[str, Any]) -> str:
+    """Print the answer to a conversation as it's generated, and return it."""
+    stream = app.chat_pieces(messages, **decode)
+    print_pieces(stream)
+    if stream.continuation.unread:
+        window, overflow = app.config.model.max_len, app.writer().overflow
+        say(f"the conversation is longer than the context window of {window:,} tokens: {overflow}")
+    return str(stream.continuation.text)
 
 
 def _print(
