@@ -59,6 +59,11 @@ class Config:
             if all(self.is_users(name) and self.value(name) for name in (one, other)):
                 what = f"and {other}={spell(self.value(other))} contradict each other"
                 raise invalid(one, self.value(one), what, expected=f"one of them, since {why}")
+        for name in ("data.replay", "data.check"):
+            what, fix = "needs a model to start from", "name one with train.init_from"
+            require(
+                not self.value(name) or bool(self.train.init_from), name, self.value(name), "none", what=what, fix=fix
+            )
         joint = self.data.joint or not self.model.copy
         what = "needs one vocabulary for source and target, and data.joint=false gives two"
         require(joint, "model.copy", self.model.copy, "data.joint=true", what=what, fix="set model.copy=false")

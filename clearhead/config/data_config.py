@@ -25,6 +25,12 @@ class DataConfig:
     )
     valid: tuple[str, ...] = setting((), "validation data (default: a held-out split of the training data)")
     test: tuple[str, ...] = setting((), "test data, scored once after training")
+    replay: tuple[str, ...] = setting(
+        (), "with train.init_from, data to train on in every second batch, so that the model keeps what it can do"
+    )
+    check: tuple[str, ...] = setting(
+        (), "with train.init_from, data to score before and after training; the model card has the gain and the loss"
+    )
     texts: tuple[str, ...] = setting(
         (), "additional unlabelled text for train.warm_start: one text per line, or JSON Lines with one text per object"
     )

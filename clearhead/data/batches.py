@@ -10,6 +10,8 @@ import numpy as np
 
 from ..tokenization.ragged import IntArray
 
+_OTHERS = 2**40  # more than any number of examples
+
 
 class Plan(Protocol):
     """The batches of each epoch, as row numbers of examples."""
@@ -25,6 +27,49 @@ class Plan(Protocol):
 
     def sizes(self) -> list[int]:
         """Return the tokens per side of each batch of the first epoch, padding included."""
+
+
+@dataclass(frozen=True)
+class Alternating:
+    """Batches of examples, and as many of others, in turns. An epoch has all of the first ones.
+
+    The row numbers of the others are larger by a constant. Their epochs follow each other, whatever those of the first.
+
+    Args:
+        own: the batches of the examples.
+        others: the batches of the other examples.
+    """
+
+    own: Plan
+    others: Plan
+
+    def is_other(self, rows: IntArray) -> bool:
+        """Return whether a batch is one of the others."""
+        return bool(rows[0] >= _OTHERS)
+
+    def epoch(self, epoch: int) -> list[IntArray]:
+        own = self.own.epoch(epoch)
+        each = len(self.others.epoch(0))  # every epoch has as many, apart from the order
+        begin = epoch * len(own)
+        epochs = {number: self.others.epoch(number) for number in range(begin // each, (begin + len(own)) // each + 1)}
+        others = [epochs[n // each][n % each % len(epochs[n // each])] for n in range(begin, begin + len(own))]
+        return [rows for one, other in zip(own, others) for rows in (one, other.astype(np.int64) + _OTHERS)]
+
+    def predictions(self, rows: IntArray) -> int:
+        return self._plan(rows).predictions(self.within(rows))
+
+    def tokens(self, rows: IntArray) -> int:
+        return self._plan(rows).tokens(self.within(rows))
+
+    def sizes(self) -> list[int]:
+        return [*self.own.sizes(), *self.others.sizes()]
+
+    def within(self, rows: IntArray) -> IntArray:
+        """Return the row numbers of a batch among its own examples."""
+        return rows - _OTHERS if self.is_other(rows) else rows
+
+    def _plan(self, rows: IntArray) -> Plan:
+        return self.others if self.is_other(rows) else self.own
 
 
 @dataclass(frozen=True)

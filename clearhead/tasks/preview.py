@@ -52,7 +52,8 @@ def preview(config: Config, check: Callable[[Config], Iterable[str]] = lambda _:
         if config.data.modality != "text":
             unread = yield from media_preview(corpus, config)
         yield from _examples(task, corpus, unread)
-    for name, paths in (("validation", data.valid), ("test", data.test)):
+    files = {"validation": data.valid, "test": data.test, "replay": data.replay, "check": data.check}
+    for name, paths in files.items():
         if paths:
             yield f"{name}: {task.form.read(paths, data).report}"
 

@@ -36,13 +36,14 @@ from .choices.hyperparameters import (
 from .choices.trained_parts import check_trained_parts
 from .init_from import InitFrom
 from .report.card import model_card
-from .run_data import RunData, Say, changed_data, encode, read_files
+from .run_data import RunData, Say, changed_data, encode, read_files, with_general
 
-PLACES = ("data.train", "data.valid", "data.test", "data.texts", "data.store")  # paths, which may change on resume
+_FILES = ("data.valid", "data.test", "data.replay", "data.check")
+PLACES = ("data.train", *_FILES, "data.texts", "data.store")  # paths, which may change on resume
 _DIVISIONS = ("train.micro_batches", "train.activation_checkpointing", "train.shard")  # may too, since steps stay equal
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Prepared(RunData):
     """Everything that a run needs: its data, the recipe, and the trained model to start from, if there is one."""
 
@@ -93,7 +94,7 @@ def prepare(
         config, vocabularies = _with_vocabularies(config, tokenizers)
         lora = check_trained_parts(config)
         task = task_type(tokenizers, config)
-        data = encode(task, source, digest, folder.tokens, say, read)
+        data = with_general(encode(task, source, digest, folder.tokens, say, read), folder.tokens, say)
     config, batch = choose_batch(config, data.examples.tokens, task.units.tokens)
     config, steps = _choose_steps(config, data, end, processes)
     recipe = Recipe.of(config)
@@ -129,7 +130,8 @@ def _choose_steps(config: Config, data: RunData, end: float, processes: int) -> 
         choices = [*choices, *divided]
     tokens = usual_batch(config, examples.tokens)
     batches = examples.batches(tokens, max_rows=config.data.batch_sentences)
-    config, schedule = choose_schedule(config, len(batches.epoch(0)))
+    count = len(batches.epoch(0))
+    config, schedule = choose_schedule(config, count if data.replay is None else 2 * count)
     return config, [*choices, *schedule]
 
 
@@ -185,14 +187,14 @@ def prepare_again(
         digest = source.digest()
         if restarts and recipe.data.digest not in ("", digest):  # early versions recorded none
             raise changed_data("the training data", digest)
-        data = encode(task, source, digest, folder.tokens, say)
+        data = with_general(encode(task, source, digest, folder.tokens, say), folder.tokens, say)
     return Prepared(**vars(data), config=recipe)
 
 
 def _check_files(config: Config) -> None:
     """Raise an error for unusable paths, before any data is read."""
     data = config.data
-    named = [name for name in ("data.train", "data.valid", "data.test") if STDIN in config.value(name)]
+    named = [name for name in ("data.train", *_FILES) if STDIN in config.value(name)]
     if len(named) > 1:
         raise DataError(
             f"standard input (-) is named twice, by {' and '.join(named)}",
@@ -216,7 +218,7 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, names: Colle
         names: the settings to compare (default: all settings the user gave).
     """
     if names is None:
-        added = {name for name in ("data.valid", "data.test", "data.texts") if not stored.value(name)}
+        added = {name for name in (*_FILES, "data.texts") if not stored.value(name)}
         names = {name for name in asked.by_origin().get("user", ()) if name not in (*PLACES, *_DIVISIONS)} | added
     for name in sorted(names):
         before, now = stored.value(name), asked.value(name)

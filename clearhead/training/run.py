@@ -13,7 +13,7 @@ from torch import nn
 
 from ..config import Config, DecodeConfig
 from ..config.custom_code import custom_parts
-from ..data.batches import Batches, Plan
+from ..data.batches import Alternating, Batches, Plan
 from ..decode.registry import IN_MEMORY, prepare_later
 from ..errors import ClearheadError
 from ..folder.checkpoint import METRICS, RunFolder
@@ -22,7 +22,7 @@ from ..model.linear import remove_lora
 from ..model.transformer import build
 from ..pictures.figures import loss_curve
 from ..scoring import score_labels
-from ..tasks.base import EvaluationResult, Task, example_of
+from ..tasks.base import Dataset, EvaluationResult, Task, example_of
 from ..tasks.examples import Examples, FreshBatches
 from .choices.memory_limit import forecast
 from .choices.trained_parts import select_weights
@@ -32,6 +32,7 @@ from .memory import keep_freed_memory
 from .open_run import Opened, RunOptions, Stage, follow_run, open_run
 from .prepare import Prepared
 from .report.card import model_card, with_scores, with_section, with_steps
+from .report.gain import compare_with_start
 from .report.metrics import MetricsLog, Unlogged, read_metrics
 from .report.observers import TensorBoard, Watch
 from .report.progress import Progress
@@ -39,7 +40,7 @@ from .run_data import Say
 from .signals import StoppedError, StopSignals
 from .state import Run, State
 from .trainer import Objective, Trainer
-from .update import loss_of
+from .update import alternating_loss, loss_of
 
 _GREEDY: dict[str, Any] = {"beam": 1, "n_best": 1, "diverse": False, "sample": False, "engine": IN_MEMORY}
 
@@ -169,7 +170,16 @@ def _objective(prepared: Prepared, model: nn.Module, processes: Processes) -> Ob
         return scores
 
     loss = loss_of(task, prepared.examples, config.label_smoothing, batches)
+    if prepared.replay is not None:
+        batches = Alternating(batches, _plan(prepared, prepared.replay))
+        loss = alternating_loss(loss, loss_of(task, prepared.replay, config.label_smoothing), batches)
     return Objective(batches, loss, evaluate if valid else None, prepared.constants)
+
+
+def _plan(prepared: Prepared, examples: Dataset) -> Plan:
+    """Return batches of the same examples in each epoch."""
+    data = prepared.config.data
+    return examples.batches(data.batch_tokens, prepared.config.train.seed, data.batch_sentences)
 
 
 def _together(task: Task, processes: Processes) -> Task:
@@ -186,8 +196,7 @@ def _together(task: Task, processes: Processes) -> Task:
 def _batches(prepared: Prepared) -> Plan:
     """Return the batches of each epoch. Tokens can differ between epochs, for example with subword dropout."""
     config, examples = prepared.config, prepared.examples
-    data = config.data
-    batches = examples.batches(data.batch_tokens, config.train.seed, data.batch_sentences)
+    batches = _plan(prepared, examples)
     if not isinstance(examples, Examples) or (make := prepared.task.each_epoch(examples)) is None:
         return batches
     assert isinstance(batches, Batches)
@@ -207,12 +216,15 @@ def _finish(ready: Opened, trainer: Trainer, stage: Stage, options: RunOptions) 
     remove_lora(trainer.model)
     load_weights(trainer.model, load_model_folder(folder.path, allow_custom_code=allowed).weights)
     judged = _judge(prepared, trainer.model, trainer.state, options)
+    section = stage.section(prepared, judged.get("validation")) if stage.section is not None else None
+    if prepared.check is not None:
+        section = compare_with_start(prepared, judged, _together(prepared.task, processes), trainer.model, allowed, say)
     processes.gather(None)  # wait until they are read, and every answer has been given
     if not processes.leads:
         return
     if text := shortfall(trainer.state.step, prepared.config.train):
         say(text)
-    _write_card(folder, prepared, judged, trainer.state, stage)
+    _write_card(folder, prepared, judged, trainer.state, section)
     _draw(folder, prepared, judged, say)
     folder.finish(trainer.state.step)
 
@@ -234,7 +246,11 @@ def _judge(prepared: Prepared, model: nn.Module, state: State, options: RunOptio
 
 
 def _write_card(
-    folder: RunFolder, prepared: Prepared, judged: dict[str, EvaluationResult], state: State, stage: Stage
+    folder: RunFolder,
+    prepared: Prepared,
+    judged: dict[str, EvaluationResult],
+    state: State,
+    section: tuple[str, str] | None,
 ) -> None:
     if (folder.path / CARD).exists():
         card = read_card(folder.path)
@@ -242,8 +258,8 @@ def _write_card(
         card = model_card(prepared.config, type(prepared.task), count=len(prepared.examples))
     card = with_scores(card, {name: it.scores.to_dict() for name, it in judged.items()})
     card = with_steps(card, prepared.config.train.steps, state.step)
-    if stage.section is not None:
-        card = with_section(card, *stage.section(prepared, judged.get("validation")))
+    if section is not None:
+        card = with_section(card, *section)
     folder.write_files(model_files(card=card))
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,19 @@ _UNSCORED = "the newest weights are kept, and their quality isn't measured"
 
 @dataclass(frozen=True)
 class RunData:
-    """The data of a run as tokens, and the task with their tokenizers. `digest` is that of the training examples."""
+    """The data of a run as tokens, and the task with their tokenizers. `digest` is that of the training examples.
+
+    A run that starts from a trained model can also have general data: examples to `replay`, and some to `check`.
+    """
 
     task: Task
     examples: Dataset
     valid: HeldOut | None
     test: HeldOut | None
     digest: str
+    replay: Dataset | None = None
+    replay_digest: str = ""
+    check: HeldOut | None = None
 
     @property
     def constants(self) -> dict[str, str]:
@@ -46,6 +52,7 @@ class RunData:
         return {
             "the training data": self.digest,
             "the validation data": token_digest(valid.sides) if valid else "none",
+            **({"the data to replay": self.replay_digest} if self.replay is not None else {}),
         }
 
     @property
@@ -54,6 +61,7 @@ class RunData:
         valid, test = (len(it.sources) if it else 0 for it in (self.valid, self.test))
         train = self.task.config.train
         test += valid if train.warm_start else 0  # the baseline without the warm start is scored too
+        test += 2 * len(self.check.sources) + valid if self.check else 0  # the model to start from is scored too
         return Scoring(valid, test, mean=bool(train.n_averaged))
 
 
@@ -100,6 +108,30 @@ def encode(task: Task, source: Source, digest: str, run: Path, say: Say, read: R
     valid = None if valid is None else _valid(task, valid, say)
     test = None if test is None else _test(task, test, say)
     return RunData(task, task.examples(store.sides), valid, test, store.digest)
+
+
+def with_general(data: RunData, run: Path, say: Say) -> RunData:
+    """Add the general data of a run that starts from a trained model: `data.replay` and `data.check`.
+
+    Args:
+        data: the other data.
+        run: the folder for the tokens.
+        say: receives messages.
+    """
+    task, asked = data.task, data.task.config.data
+    if (given := _file(type(task), asked.check, task.config, say)) is not None:
+        data = replace(data, check=_test(task, given, say, "data.check"))
+    if not asked.replay:
+        return data
+    alone = {"data.train": asked.replay, "data.split": 0.0, "data.valid": (), "data.test": ()}
+    task = type(task)(task.tokenizers, task.config.assign(alone, "data"))
+    with task.form.open(asked.replay, task.config.data) as source:
+        digest = source.digest()
+        corpus = task.form.divide(source, 0.0, task.config.train.seed)
+        say(str(source.report))
+        read = ReadFiles(corpus, corpus.held_out(), None, None, [str(source.report)])
+        found = encode(task, source, digest, run / "replay", say, read)
+    return replace(data, replay=found.examples, replay_digest=found.digest)
 
 
 def read_files(task_type: type[Task], source: Source, config: Config, say: Say) -> ReadFiles:
@@ -262,7 +294,7 @@ def _valid(task: Task, valid: Any, say: Say) -> HeldOut | None:
         say(f"validation: {said}")
     held_out = task.hold_out(valid)
     if not len(held_out.examples):
-        error = _all_unusable(task, len(valid), held_out.too_long, "validation")
+        error = _all_unusable(task, len(valid), held_out.too_long, "data.valid")
         if task.config.data.valid:
             raise error
         say(f"nothing is held out: {error.what}; {_UNSCORED}")
@@ -271,11 +303,11 @@ def _valid(task: Task, valid: Any, say: Say) -> HeldOut | None:
     return held_out
 
 
-def _test(task: Task, test: Any, say: Say) -> HeldOut:
+def _test(task: Task, test: Any, say: Say, name: str = "data.test") -> HeldOut:
     tested = task.hold_out(test)
     _report_too_long(task, tested, test, "are tested without a loss", say)
     if not len(tested.sources) and tested.too_long:
-        raise _all_unusable(task, len(tested.too_long), tested.too_long, "test")
+        raise _all_unusable(task, len(tested.too_long), tested.too_long, name)
     return tested
 
 
@@ -292,11 +324,12 @@ def _report_too_long(task: Task, held_out: HeldOut, data: Any, consequence: str,
         say(score_labels.what_was_cut(held_out.cut, task.units.sources))
 
 
-def _all_unusable(task: Task, count: int, skipped: Sequence[Skipped], which: str) -> DataError:
+def _all_unusable(task: Task, count: int, skipped: Sequence[Skipped], name: str) -> DataError:
+    which = "validation" if name == "data.valid" else "test"
     reason = skipped[0].reason if skipped else "outside the vocabulary"
     expected = "other examples" if reason == UNSEEN or not skipped else "shorter examples, or a larger limit"
     number = counted(count, f"{which} {task.units.examples}")
     what = f"all {number} are {reason}" if count > 1 else f"the only{number.removeprefix('1')} is {reason}"
     if reason == UNREADABLE:
         what, expected = f"none of the {count:,} {which} {task.units.examples} can be read", "other files"
-    return DataError(what, expected=expected, name="data.test" if which == "test" else "data.valid")
+    return DataError(what, expected=expected, name=name)

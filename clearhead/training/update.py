@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import TrainConfig
-from ..data.batches import Plan
+from ..data.batches import Alternating, Plan
 from ..errors import TrainingError, shortened
 from ..model.restore import load_learned
 from ..tasks.base import Dataset, Task
@@ -165,6 +165,15 @@ def loss_of(task: Task, examples: Dataset, smoothing: float, batches: Plan | Non
     def loss(model: nn.Module, rows: IntArray) -> Tensor:
         now, rows = batches.at(rows) if isinstance(batches, FreshBatches) else (examples, rows)
         return task.loss(model, now, rows, smoothing=smoothing)
+
+    return loss
+
+
+def alternating_loss(own: Loss, others: Loss, batches: Alternating) -> Loss:
+    """Return a loss for two kinds of batches in turns."""
+
+    def loss(model: nn.Module, rows: IntArray) -> Tensor:
+        return (others if batches.is_other(rows) else own)(model, batches.within(rows))
 
     return loss
 

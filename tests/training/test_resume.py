@@ -513,7 +513,7 @@ def test_all_choices_are_written_down_before_the_first_step(toy, monkeypatch) ->
     with pytest.raises(KeyError, match="the first step"):
         train(Config().override({"data.train": (str(toy.pairs()),)}), toy.folder / "run", say=quiet)
     stored = json.loads((toy.folder / "run" / "config.json").read_bytes())
-    never = {  # None means something here: as many as heads; as model.dropout; as steps say; as a warm start has
+    never = {  # None means something here: as many as heads; as model.dropout; as steps say; answers, of prompts
         *(("model", it) for it in ("image_size", "image_channels", "patch_size", "sample_rate")),  # not of texts
         ("model", "n_kv_heads"),
         ("model", "attention_dropout"),
@@ -522,6 +522,7 @@ def test_all_choices_are_written_down_before_the_first_step(toy, monkeypatch) ->
         *(("model", it) for it in ("d_head", "attention_scale", "window", "final_norm", "embedding_scale")),
         *(("model", it) for it in ("qkv_bias", "projection_bias", "start_id")),  # as bias, as tie says, as bos_id
         ("train", "epochs"),
+        ("train", "loss_on"),
         ("train", "warm_steps"),
         ("train", "hidden_span"),
         ("train", "soup"),

@@ -17,6 +17,8 @@ _SHORT = {
     "data.valid": ["--valid"],
     "data.test": ["--test"],
     "data.split": ["--split"],
+    "data.replay": ["--replay"],
+    "data.check": ["--check"],
     "train.preset": ["--preset"],
     "train.budget": ["--budget"],
     "train.memory": ["--memory"],
@@ -32,6 +34,8 @@ _SHORT = {
     "train.threads": ["--threads"],
 }
 _RARE = (
+    "data.replay",
+    "data.check",
     "data.separator",
     "data.quoting",
     "data.texts",

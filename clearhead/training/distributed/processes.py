@@ -160,7 +160,7 @@ class Processes:
             raise ConfigError(what, fix=fix, name="train.warm_start", value=config.train.warm_start)
         if config.train.shard == "full":
             _check_sharded(config)
-        for name in ("data.train", "data.valid", "data.test"):
+        for name in ("data.train", "data.valid", "data.test", "data.replay", "data.check"):
             if STDIN in config.value(name):
                 what = f"{name} is standard input, which several processes can't all read"
                 raise ConfigError(what, expected="a file", name=name, value=STDIN)

@@ -10,7 +10,7 @@ from ...readers.source import IN_MEMORY
 from ...scoring import score_labels
 from ...tasks.base import Task, example_of
 
-_FILES = ("data.valid", "data.test", "data.texts", "train.init_from")
+_FILES = ("data.valid", "data.test", "data.replay", "data.check", "data.texts", "train.init_from")
 _UNSCORED = "None yet: training hasn't finished."
 
 
