@@ -27,18 +27,20 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[plot]'
 	@touch $@
 
+# Tests import a small part of these packages, so that part is compiled when it's imported.
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[plot,dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[plot,dev]'
 	@touch $@
 
 demo: setup
 	@$(BIN)/clearhead demo
 
-# One thread per process: the tests are small, so two single-threaded processes are faster than one with two threads.
+# One thread per process: the tests are small, so two single-threaded processes are faster than one with two threads. Where
+# a test asks for two, threads that wait sleep, since other tests need the cores.
 # Each process gets neighbouring tests, which share what they set up, and takes over others' tests at the end. Bytecode is
 # kept even where the environment turns that off: each of the processes that the tests start would compile everything again.
 test: setup-dev
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal --durations=15 -m "not slow"
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal --durations=15 -m "not slow"
 
 test-slow: setup-dev
 	$(BIN)/python -m pytest -m slow

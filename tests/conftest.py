@@ -2,6 +2,7 @@
 disk and a process to fail."""
 
 import errno
+import gc
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -16,6 +17,12 @@ from tests.builders import make_model_folder, make_questions
 
 hypothesis.settings.register_profile("clearhead", deadline=None)  # a loaded machine is slow, not wrong
 hypothesis.settings.load_profile("clearhead")
+
+gc.set_threshold(50_000)  # there are half a million objects, which thousands of collections would search in vain
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # modules and tests stay until the end
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -85,7 +85,7 @@ def test_the_help_of_every_verb_imports_nothing_heavy() -> None:
     assert not HEAVY & modules_after(code)
 
 
-def test_the_front_door_the_apps_and_a_model_on_a_cpu_are_there_without_torch(model_folder: Path) -> None:
+def test_the_front_door_the_apps_a_model_on_a_cpu_and_settings_are_there_without_torch(model_folder: Path) -> None:
     apps = "translator", "language_model", "classifier", "answerer"
     code = "\n".join(f"import clearhead.apps.{name}" for name in apps)
     code += f"""
@@ -93,7 +93,9 @@ import clearhead.api
 app = clearhead.load({str(model_folder)!r}, device='cpu')
 assert app.reading('I am hungry.').cut == 0 and app.decode_config(beam=1).beam == 1
 handle = app.loaded.handle
-assert handle.config.d_model == 16 and handle.device == 'cpu' and len(handle.weights()) > 9"""
+assert handle.config.d_model == 16 and handle.device == 'cpu' and len(handle.weights()) > 9
+from clearhead.cli import main
+assert main(['train', '--print-config', '--task', 'translate']) == 0"""
     assert not {"torch", "matplotlib", "rich"} & modules_after(code)
 
 

@@ -1,7 +1,7 @@
 """Detect the task that data is for, from its first lines."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,15 @@ def with_modality(config: Config) -> Config:
     if config.train.loss_on is None and config.train.task in (None, "generate") and _have_answers(paths, config.data):
         config = config.assign({"train.loss_on": "answer"}, "data")
     return config
+
+
+def with_task(config: Config, say: Callable[[str], None]) -> Config:
+    """Return the configuration with modality and task detected from the data. Report the columns used, and why."""
+    config = with_modality(config)
+    found = find_task(config.data.train, config.data)
+    if str(found):
+        say(str(found))
+    return config.assign({"train.task": found.verb}, "data")
 
 
 def _have_answers(paths: Sequence[str | Path | Input], data: DataConfig) -> bool:

@@ -17,7 +17,7 @@ from ..folder.contents import Checkpoint
 from ..folder.model_folder import read_config
 from ..model.assembly import check_parts
 from ..tasks.base import EvaluationResult, Task
-from ..tasks.detect import find_task, with_modality
+from ..tasks.detect import with_modality, with_task
 from ..tasks.registry import task_named, task_of
 from ..tasks.settling import check_best, check_patience
 from .activations import check_compiler
@@ -155,15 +155,6 @@ def follow_run(config: Config, out: Path, options: RunOptions, stage: Stage, ope
     checkpoint = folder.latest_checkpoint() if options.resume else None
     prepared = prepare_again(folder, config, options.say, allow_custom_code=allowed, task_type=task)
     return Opened(folder, _with_start(prepared, out, stage, allowed, restarts=False), checkpoint)
-
-
-def with_task(config: Config, say: Say) -> Config:
-    """Return the configuration with modality and task detected from the data. Report the columns used, and why."""
-    config = with_modality(config)
-    found = find_task(config.data.train, config.data)
-    if str(found):
-        say(str(found))
-    return config.assign({"train.task": found.verb}, "data")
 
 
 def _check(

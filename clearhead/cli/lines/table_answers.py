@@ -1,6 +1,5 @@
 """Answer the rows of a table: `--data FILE`, with new columns and everything else unchanged."""
 
-import hashlib
 import io
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -244,6 +243,8 @@ class TableAnswers(LineAnswers):
     def _output_file(self, **_: Any) -> "OutputFile | None":
         if not self.options.out:
             return None
+        import hashlib
+
         with self.table.file.open() as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return super()._output_file(whole=True, data=digest, columns=" ".join(self.table.used))

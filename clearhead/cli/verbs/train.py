@@ -152,9 +152,8 @@ def _say_task(config: Config) -> None:
 
 def _completed(config: Config) -> Config:
     """Return the settings that a run would start with, including those of its task."""
-    from ...tasks.detect import with_modality
+    from ...tasks.detect import with_modality, with_task
     from ...tasks.registry import task_of
-    from ...training.open_run import with_task
 
     if config.train.task is None and config.data.train and all(Path(it).exists() for it in config.data.train):
         config = with_task(config, say)

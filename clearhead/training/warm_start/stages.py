@@ -15,10 +15,11 @@ from ...folder.manifest import MANIFEST, Manifest
 from ...folder.model_folder import CONFIG, load_model_folder, read_config
 from ...tasks.base import EvaluationResult
 from ...tasks.denoise.task import denoising
+from ...tasks.detect import with_task
 from ...tasks.registry import task_of
 from ..averaging import mean_weights
 from ..init_from import InitFrom
-from ..open_run import RunOptions, Stage, check_early, with_task
+from ..open_run import RunOptions, Stage, check_early
 from ..prepare import Prepared, refuse_contradictions
 from ..run import train as train_stage
 from ..signals import StopSignals
