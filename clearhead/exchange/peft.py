@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..config import Config, ModelConfig
 from ..errors import ModelError, shortened
-from ..folder.adapters import ADAPTER, ADAPTER_WEIGHTS, Adapter, is_adapter, merged
+from ..folder.adapters import ADAPTER, ADAPTER_WEIGHTS, Adapter, is_adapter, is_factor, merged
 from ..folder.atomic import write_folder
 from ..folder.manifest import read_bytes, read_json_object, read_verified, write_folder_with_manifest
 from ..folder.model_folder import load_model_folder, model_files, weights_from_bytes, weights_to_bytes
@@ -35,7 +35,14 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."
 _PAIR = re.compile(r"(.+)\.lora_([AB])\.weight")
 _TASKS = {"generate": "CAUSAL_LM", "translate": "SEQ_2_SEQ_LM", "summarize": "SEQ_2_SEQ_LM"}
-_UNSUPPORTED = {"use_dora": False, "bias": "none", "lora_bias": False, "alora_invocation_tokens": None}
+_UNSUPPORTED = {
+    "use_dora": False,
+    "bias": "none",
+    "lora_bias": False,
+    "alora_invocation_tokens": None,
+    "layer_replication": None,
+}
+_KEEP_BASE = (True, False, None, "gaussian", "eva", "orthogonal", "mica")  # other initialisations change its weights
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,9 @@ class PeftFolder:
         for name, expected in _UNSUPPORTED.items():
             if values.get(name, expected) != expected:
                 raise _unsupported(folder, name, values[name], repr(expected))
+        if (init := values.get("init_lora_weights", True)) not in _KEEP_BASE:
+            expected = "an adapter of unchanged weights, which PEFT saves with path_initial_model_for_weight_conversion"
+            raise _unsupported(folder, "init_lora_weights", init, expected)
         data = read_bytes(folder / WEIGHTS)
         stored_tensors(folder / WEIGHTS, data)  # raises an error if it's damaged
         tensors = {name.removeprefix(_PREFIX): it for name, it in weights_from_bytes(folder / WEIGHTS, data).items()}
@@ -259,7 +269,7 @@ def _scale(folder: Path, values: Mapping[str, Any], module: str, rank: int) -> f
     """Return the factor of a module's update, as PEFT computes it."""
     alpha = _of_module(values.get("alpha_pattern"), module, values.get("lora_alpha", 8))
     asked = _of_module(values.get("rank_pattern"), module, values.get("r", 8))
-    if asked != rank or isinstance(alpha, bool) or not isinstance(alpha, int | float) or not math.isfinite(alpha):
+    if asked != rank or not is_factor(alpha):
         name = "r" if asked != rank else "lora_alpha"
         raise _unsupported(folder, name, asked if name == "r" else alpha, str(rank) if name == "r" else "a number")
     return float(alpha / math.sqrt(rank) if values.get("use_rslora") else alpha / rank)
@@ -271,7 +281,7 @@ def _of_module(patterns: Any, module: str, default: Any) -> Any:
         try:
             if re.match(rf"(.*\.)?({pattern})$", module):
                 return value
-        except re.error:
+        except (re.error, OverflowError, RecursionError):
             continue
     return default
 

@@ -8,12 +8,11 @@ W + scale lora_b lora_a, and all weights that the base lacks, such as those of a
 """
 
 import json
-import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,11 +57,10 @@ class Adapter:
         values = parse_json_object(path, data)
         check_format(path, values)
         base, weights, scale = (values.get(name) for name in ("base", "base_weights", "scale"))
-        is_number = isinstance(scale, int | float) and not isinstance(scale, bool) and math.isfinite(scale)
-        if not (is_text(base) and isinstance(weights, str) and is_number):
+        if not (is_text(base) and isinstance(weights, str) and is_factor(scale)):
             expected = '"base", a folder, "base_weights", the SHA-256 of its weights, and "scale", a number'
             raise ModelError(f"{path} is damaged", expected=expected, fix=RESTORE, name=ADAPTER)
-        return cls(str(base), str(weights), float(scale or 0))
+        return cls(str(base), str(weights), float(cast(float, scale)))
 
     def to_bytes(self) -> bytes:
         """Return the JSON text."""
@@ -108,6 +106,12 @@ class Adapter:
     def digest(self, weights: str) -> str:
         """Return a digest of the merged weights, given that of the adapter's file."""
         return digest(f"{self.base_weights} {weights} {self.scale}".encode())
+
+
+def is_factor(value: Any) -> bool:
+    """Return whether a value of JSON is a number that float32 can hold. Integers of JSON can have any size."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= float(np.finfo(np.float32).max)
 
 
 def expect_adapter(folder: Path) -> Adapter:

@@ -169,7 +169,8 @@ class ChatEncoder:
     def __init__(self, template: ChatTemplate, tokenizer: Tokenizer) -> None:
         self.template, self.tokenizer = template, tokenizer
         written = "\0".join([template.begin, template.end, template.ask or "", *chain(*template.roles.values())])
-        self._used = tuple(name for name in tokenizer.added_names if name in written)
+        markers = filter(str.strip, tokenizer.added_names)  # tokens of spaces can stand in messages, too
+        self._used = tuple(name for name in markers if name in written)
         names = sorted({*tokenizer.special_names, *self._used}, key=len, reverse=True)
         self._name = re.compile("|".join(map(re.escape, names)))
 
@@ -210,6 +211,12 @@ class ChatEncoder:
         after = self._marked(self.template.roles[ASSISTANT][1])
         found = re.search(f"{NEVER}({self._name.pattern})", after)
         return (found[1], "") if found else ("", after.strip() or after)
+
+    @property
+    def stop_id(self) -> int | None:
+        """The id of the special token that ends an answer, or None if a text does."""
+        name, _ = self.stop
+        return self.encode([NEVER + name])[0][0] if name else None
 
     def _marked(self, text: str) -> str:
         name, special = self.tokenizer.name_of, self.tokenizer.special

@@ -15,6 +15,7 @@ from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
 from ..readers.lines import shown
 from ..readers.media.media_files import PLURAL
 from ..tasks.registry import task_of
+from ..tokenization.chat_template import ChatEncoder, ChatTemplate
 from ..tokenization.source_and_target import Tokenizers
 
 # The weights determine these settings: the whole shape except dropout and augmentation, and the tokenization. When the
@@ -78,7 +79,16 @@ class InitFrom:
             own["data.template"] = self.config.data.template
         others = {name for name in _FREE if config.is_users(name)} | {*PRESETS.get(config.train.preset or "", ())}
         own |= {name: self.config.value(name) for name in _FREE if name not in others}
-        return config.assign(own, "model")
+        return config.assign(own | self._ends(own.get("data.template", config.data.template)), "model")
+
+    def _ends(self, template: str) -> dict[str, Any]:
+        """Return the settings with which the special token that ends an answer in a chat template ends a text."""
+        model, tokenizer = self.config.model, self.tokenizers.target
+        end = ChatEncoder(ChatTemplate.read(template), tokenizer).stop_id if template else None
+        if end is None or end in (model.eos_id, *model.more_eos_ids):
+            return {}
+        padding = {"model.pad_id": model.tgt_vocab_size} if end == model.pad_id else {}  # padding is never predicted
+        return {"model.more_eos_ids": (*model.more_eos_ids, end), **padding}
 
     def _kept(self, config: Config) -> dict[str, Any]:
         """Return the settings of the model that a run with this configuration keeps."""

@@ -183,6 +183,15 @@ def test_markers_in_a_message_are_text(made: Any, name: str) -> None:
         assert [it for it in forged if it in special] == [it for it in plain if it in special]
 
 
+def test_spaces_that_are_tokens_stay_tokens_in_a_message(hf: Any) -> None:
+    """Gemma's tokenizer has tokens of line breaks that aren't special. Templates write them, too."""
+    made, chats = tokenizer("bytes"), [[{"role": "user", "content": "a\nb\n\nc\n"}]]
+    made.add_tokens([tokenizers.AddedToken(it, normalized=False, special=False) for it in ("\n", "\n\n")])
+    ours = encoder(made, ChatTemplate.read("chatml"))
+    found = ours.encode([ours.text(chats[0], asks=True)])
+    assert found == ids_of(hf, made, PUBLISHED["chatml"], chats, asks=True)
+
+
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "character"])
 def test_an_exported_tokenizer_gives_the_ids_of_training(hf: Any, tmp_path: Path, kind: str) -> None:
     values = {"train.task": "generate", "data.tokenizer": kind, "data.vocab_size": 600, "data.template": "default"}

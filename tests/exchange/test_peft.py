@@ -168,6 +168,8 @@ def change(folder: Path, **values: Any) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [
     ("peft_type", "IA3"), ("use_dora", True), ("bias", "all"), ("r", 9), ("lora_alpha", "x"), ("lora_alpha", None),
+    ("lora_alpha", 10**400), ("layer_replication", [[0, 1], [0, 1]]), ("init_lora_weights", "pissa_niter_4"),
+    ("init_lora_weights", "olora"), ("init_lora_weights", "loftq"),
 ])  # fmt: skip
 def test_settings_that_are_not_supported_are_named(folders, tmp_path: Path, name: str, value: object) -> None:
     base, peft_folder = folders

@@ -90,6 +90,7 @@ def test_an_adapter_is_no_base(adapter: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("changes", [
     {"base": 3}, {"base": "a\0b"}, {"base_weights": None}, {"scale": "2"}, {"scale": True}, {"scale": 1e999},
+    {"scale": 10**400},
 ])  # fmt: skip
 def test_a_damaged_description_is_an_error(adapter: Path, changes: dict[str, Any]) -> None:
     rewrite(adapter, **changes)

@@ -10,7 +10,9 @@ import pytest
 from clearhead.api import load, train
 from clearhead.config import Config
 from clearhead.errors import ConfigError
-from tests.builders import quiet
+from clearhead.tasks.registry import task_named
+from clearhead.tokenization.source_and_target import Tokenizers
+from tests.builders import byte_level, quiet, save_untrained
 
 from .test_run_data import stopped_at
 
@@ -71,6 +73,28 @@ def test_a_model_of_running_text_learns_to_answer_and_keeps_its_vocabulary(toy: 
     assert app.config.train.loss_on == "answer" and load(first).config.train.loss_on is None
     back = load(train(config.override(book), toy.folder / "back", say=quiet))
     assert back.config.train.loss_on is None
+
+
+@pytest.mark.parametrize("pad", [None, 2])
+def test_the_token_that_ends_an_answer_in_another_template_ends_a_text(toy: Any, pad: int | None) -> None:
+    """Also if the model to start from has it for padding, which is never predicted."""
+    library = byte_level(WORDS * 5, 300, ("<|endoftext|>", "<|im_start|>", "<|im_end|>"))
+    size = library.get_vocab_size()
+    ids = {"bos_id": 0, "eos_id": 0, "pad_id": size if pad is None else pad, "unk_id": None, "mask_id": None}
+    sizes = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_decoder_layers": 1, "max_len": 40, "begin": False}
+    settings = {f"model.{name}": value for name, value in {**ids, **sizes}.items()}
+    config = Config().assign({**task_named("generate").required, "train.task": "generate", **settings}, "model")
+    special = config.override({"model.src_vocab_size": size, "model.tgt_vocab_size": size}).model.special
+    base = save_untrained(toy.folder / "base", config, Tokenizers.from_json(library.to_str(), special, origin="it"))
+    row = {"messages": [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]}
+    data = toy.folder / "chats.jsonl"
+    data.write_text(f"{json.dumps(row)}\n" * 40)
+    given = {"train.init_from": str(base), "data.train": (str(data),), "data.template": "chatml", "train.steps": 40}
+    given |= {"train.lr": 1e-2, "train.threads": 1, "data.max_len": 40, "train.precision": "fp32"}
+    app = load(train(Config().override(given), toy.folder / "run", say=quiet))
+    assert app.config.model.more_eos_ids == (2,) and app.config.model.pad_id == size
+    [[answer]] = app.continuations([row["messages"][:1]], **app.answering(sample=False, beam=1, n_best=1))
+    assert (answer.text, answer.why) == ("two", "end")
 
 
 NOUNS = [

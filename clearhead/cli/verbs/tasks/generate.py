@@ -53,6 +53,10 @@ def _run(options: Options) -> None:
     if options.chat:
         if chars is not None:
             raise UsageError("--chars can't be combined with --chat, whose answers end by themselves")
+        if options.data:
+            raise UsageError("--data can't be combined with --chat", fix="name a file of conversations as TEXT")
+        if options.json and not options.texts:
+            raise UsageError("--chat --json needs a file of conversations", fix="name one as TEXT, or leave out --json")
         _chat(app, options, decode)
         return
     ends: dict[str, Any] = {"chars": chars, "stop": options.stop}

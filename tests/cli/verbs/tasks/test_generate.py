@@ -403,7 +403,11 @@ def test_chats_are_answered_from_files_and_line_by_line(run: Run, pipe: Run, tmp
     (tmp_path / "b.jsonl").write_text("{\n")
     failed = run(*command, tmp_path / "b.jsonl")
     assert failed.code == 1 and "b.jsonl line 1" in failed.err and "Traceback" not in failed.err
-    assert run(*command, "--chars", "3").code == 2
+    (tmp_path / "t.csv").write_text("text\nShe sings.\n")
+    for options in (["--chars", "3"], ["--json"], ["--data", tmp_path / "t.csv", "--out", tmp_path / "o.csv"]):
+        failed = run(*command, *options)
+        assert failed.code == 2 and options[0] in failed.err and "--chat" in failed.err
+    assert not (tmp_path / "o.csv").exists()
 
 
 def test_a_model_without_a_chat_template_cannot_chat(run: Run, folder: Path) -> None:
