@@ -117,9 +117,10 @@ def encoder(made: tokenizers.Tokenizer, template: ChatTemplate) -> ChatEncoder:
     return ChatEncoder(template, Tokenizers.from_json(made.to_str(), special, origin="tokenizer.json").target)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "count"), [*((kind, 30) for kind in KINDS), pytest.param("bytes", 1000, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", TEMPLATES)
-@pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.slow)])
 def test_token_ids_are_those_of_apply_chat_template(hf: Any, made: Any, name: str, kind: str, count: int) -> None:
     template, jinja = ChatTemplate.read(name), PUBLISHED.get(name) or WRITTEN[name]
     chats, ours = conversations(template, count), encoder(made[kind], template)
