@@ -297,8 +297,8 @@ def test_predictions_are_written_for_each_line(run: Run, folder: Path, trained: 
         ("3", "the warm people", "Pos", "Pos"), ("4", "sad", "neg", "neg"), ("6", "sad", "Pos", "neg"),
     ]  # fmt: skip
     evaluation = clearhead.load(folder).evaluate(data)
-    name, values = next(iter(evaluation.judged.singly().items()))
-    assert float(rows[0][name]) == values[0]
+    for name, values in evaluation.judged.singly().items():
+        assert [float(row[name]) for row in rows] == values.tolist()
     assert run("evaluate", folder, "--data", data, "--predictions", tmp_path / "out.jsonl").code == 0
     assert [json.loads(it)["prediction"] for it in (tmp_path / "out.jsonl").read_text().splitlines()] == [
         row["prediction"] for row in rows
