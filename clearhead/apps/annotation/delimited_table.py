@@ -13,6 +13,7 @@ from .cell_values import as_cell
 from .table_file import TableFile, TableRow
 
 _BYTE_ORDER_MARK = "\ufeff"
+_BLANK = f" \t\r\n{_BYTE_ORDER_MARK}"
 
 
 class DelimitedTable(TableFile):
@@ -112,7 +113,7 @@ class DelimitedTable(TableFile):
             if cells is None:
                 self._left = "".join(kept)
                 return
-            if len(cells) > 1 or "".join(cells).strip():
+            if len(cells) > 1 or kept[-1].strip(_BLANK):
                 yield first, "".join(kept), cells
                 kept.clear()
 

@@ -9,7 +9,9 @@ from ...readers.columns import Sample, asked_columns
 from ...readers.headers import named_pair
 
 
-def input_columns(sample: Sample, asked: str, roles: Roles, inputs: Sequence[str]) -> tuple[int, ...]:
+def input_columns(
+    sample: Sample, asked: str, roles: Roles, inputs: Sequence[str], *, reverse: bool = False
+) -> tuple[int, ...]:
     """Return the columns to read.
 
     Args:
@@ -17,6 +19,7 @@ def input_columns(sample: Sample, asked: str, roles: Roles, inputs: Sequence[str
         asked: columns that were asked for: names or 1-based numbers, separated by commas. If "", they're detected.
         roles: the usual names of the columns in training.
         inputs: the inputs of the task. If there are several, each is a column.
+        reverse: True if the second one of two languages is read.
 
     Raises:
         DataError: there's no such column, or it isn't clear which one it is.
@@ -28,15 +31,15 @@ def input_columns(sample: Sample, asked: str, roles: Roles, inputs: Sequence[str
             error.fix = error.fix or f"name what to read: `data.source_column={sample.what.upper()}`"
             raise
         places = found[0] if found else ()
-        if len(inputs) > 1 and len(places) != len(inputs):
-            raise _unclear(sample, inputs, f"{asked!r} isn't {len(inputs)} {sample.what}s")
+        if not places or (len(inputs) > 1 and len(places) != len(inputs)):
+            raise _unclear(sample, inputs, f"{asked!r} isn't {len(inputs)} {sample.what}{'s' * (len(inputs) > 1)}")
     elif len(inputs) > 1:
         plain = [name.strip().casefold() for name in sample.words]
         if not {*inputs} <= {*plain}:
             raise _unclear(sample, inputs, f"it has no {sample.what}s {' and '.join(inputs)}")
         places = tuple(map(plain.index, inputs))
     else:
-        places = _detected(sample, roles)
+        places = _detected(sample, roles, reverse=reverse)
     _expect_one_each(sample, asked, places)
     return places
 
@@ -49,9 +52,9 @@ def names_columns(sample: Sample, asked: str, roles: Roles, inputs: Sequence[str
     return _named(sample, roles) is not None or {*inputs} <= {name.casefold() for name in plain}
 
 
-def _detected(sample: Sample, roles: Roles) -> tuple[int, ...]:
+def _detected(sample: Sample, roles: Roles, *, reverse: bool) -> tuple[int, ...]:
     """Return the column with a usual name, or else the only one that has sentences."""
-    named = _named(sample, roles)
+    named = _named(sample, roles, reverse=reverse)
     places = sample.texts() if named is None else [named]
     if len(sample.names) == 1:
         places = [0]
@@ -61,10 +64,10 @@ def _detected(sample: Sample, roles: Roles) -> tuple[int, ...]:
     return tuple(places)
 
 
-def _named(sample: Sample, roles: Roles) -> int | None:
+def _named(sample: Sample, roles: Roles, *, reverse: bool = False) -> int | None:
     """Return the column whose name says that it's the source. Languages are known if there are two."""
     if not roles.source_names and (pair := named_pair(sample.words, sample.cells)):
-        return pair[0]
+        return pair[reverse]
     return (roles if roles.source_names else LABELLED).named(sample.words)[0]
 
 

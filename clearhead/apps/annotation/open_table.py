@@ -51,30 +51,32 @@ def open_table(
     with file.open() as content:
         if content.read(len(MAGIC)) == MAGIC:
             table = ParquetTable(file, joined=joined)
-            table.places = input_columns(table.sample(), asked, roles, inputs)
+            table.places = input_columns(table.sample(), asked, roles, inputs, reverse=data.reverse)
             return table
     head = read_head(file)
     if objects := json_objects(file.name, head, data if own_separator else replace(data, separator=""), roles):
-        return JsonTable(file, _key_paths(file.name, objects, asked, roles, inputs), joined=joined)
+        paths = _asked_paths(objects, asked, len(inputs))
+        if not paths:
+            known, sample = sample_json(file.name, objects, roles)
+            paths = [known[it] for it in input_columns(sample, asked, roles, inputs, reverse=data.reverse)]
+        return JsonTable(file, paths, joined=joined)
     dialect, sample = _sampled(file.name, head, data, asked, roles, own_separator=own_separator)
     has_header = sample.header or names_columns(sample, asked, roles, inputs)
-    places = input_columns(replace(sample, header=has_header), asked, roles, inputs)
+    places = input_columns(replace(sample, header=has_header), asked, roles, inputs, reverse=data.reverse)
     return DelimitedTable(file, dialect, len(sample.cells), places, has_header=has_header, joined=joined)
 
 
-def _key_paths(
-    name: str, objects: Sequence[dict[str, Any]], asked: str, roles: Roles, inputs: Sequence[str]
-) -> list[tuple[str, ...]]:
-    """Return the keys to read. A key that's asked for may be in a few objects only, and its values needn't be texts."""
+def _asked_paths(objects: Sequence[dict[str, Any]], asked: str, n_inputs: int) -> list[tuple[str, ...]]:
+    """Return the keys that are asked for, or none if an object doesn't have them.
+
+    A key may be in a few objects only, and its values needn't be texts.
+    """
+    if not asked:
+        return []
     keys = [asked] if any(asked in values for values in objects) else [part.strip() for part in asked.split(",")]
     paths = [(key,) if any(key in values for values in objects) else tuple(key.split(".")) for key in keys]
-    if all(any(not value_at(values, path)[1] for values in objects) for path in paths) and len(inputs) in (
-        1,
-        len(paths),
-    ):
-        return paths
-    known, sample = sample_json(name, objects, roles)
-    return [known[place] for place in input_columns(sample, asked, roles, inputs)]
+    are_there = all(any(not value_at(values, path)[1] for values in objects) for path in paths)
+    return paths if are_there and n_inputs in (1, len(paths)) else []
 
 
 def _sampled(

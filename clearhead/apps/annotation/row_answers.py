@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...config import TASKS, Config, messages
 from ...config.task_spec import Column
+from ...errors import DataError
 
 if TYPE_CHECKING:
     from ...tasks.base import Task
@@ -62,7 +63,11 @@ class RowAnswers(ABC):
         table, stored = Frame.of(frame), self.config.data
         asked = text or (stored.target_column if stored.reverse else stored.source_column)
         roles = getattr(self.task.form, "roles", LABELLED)
-        places = input_columns(table.sample(), asked, roles, self.inputs)
+        try:
+            places = input_columns(table.sample(), asked, roles, self.inputs, reverse=stored.reverse)
+        except DataError as error:
+            error.fix = error.fix.replace("data.source_column", "text")
+            raise
         rows: list[tuple[str, ...]] = list(zip(*map(table.texts, places)))
         if len(self.inputs) == 1:
             rows = [(joined_texts(row),) for row in rows]

@@ -99,7 +99,7 @@ class TableFile(ABC):
         for row in self.rows():
             n_rows += 1
             n_blank += row.is_blank
-            n_bytes += sum(map(len, row.texts))
+            n_bytes += len(row.text.encode("utf-8", "surrogatepass"))
         return Extent(n_rows, n_blank, n_bytes)
 
     def groups(self) -> Iterator[list[TableRow]]:

@@ -115,6 +115,9 @@ def test_columns_that_cannot_be_read_are_errors(classifier: Path) -> None:
     assert (caught.value.name, caught.value.line) == ("text", 2)
     with pytest.raises(DataError, match="no column 'b'"):
         app.annotate(PandasFrame({"text": ["a"], "c": [1]}), text="b")
+    with pytest.raises(DataError) as caught:
+        app.annotate(PandasFrame({"a": ["the dog sat"], "b": ["the cat sat"]}))
+    assert "`text=COLUMN`" in caught.value.fix
 
 
 def test_a_frame_without_rows_gets_the_columns(classifier: Path) -> None:

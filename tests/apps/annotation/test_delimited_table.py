@@ -5,6 +5,7 @@ import gzip
 import io
 import random
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import hypothesis
@@ -15,6 +16,7 @@ from clearhead.apps.annotation import table_file
 from clearhead.apps.annotation.open_table import open_table
 from clearhead.config import DataConfig
 from clearhead.errors import DataError
+from clearhead.readers.column_roles import SENTENCES
 from clearhead.readers.files import Input
 
 from .conftest import Open, answered, texts_of
@@ -42,6 +44,7 @@ def test_new_cells_follow_the_bytes_of_each_row(opened: Open) -> None:
         (b'text\n"a, b"\n"c, d"\n', b'text,length\n"a, b",4\n"c, d",4\n'),
         (b"id,text\n", b"id,text,length\n"),
         (b"id,text", b"id,text,length"),
+        (b'text\n""\n\n" "\na\n', b'text,length\n"",\n\n" ",\na,1\n'),
         (b"text\n", b"text,length\n"),
         ("id,text,\xe9\n1,a,".encode() + b"\xe9\xff\n", "id,text,\xe9,length\n1,a,".encode() + b"\xe9\xff,1\n"),
         (b"id,text,length\n1,a b,x\n", b"id,text,length,length_2\n1,a b,x,3\n"),
@@ -91,7 +94,8 @@ def test_what_cannot_be_read_is_an_error_with_its_line(opened: Open, content, co
 
 
 @pytest.mark.parametrize(
-    ("content", "columns"), [(b"a,b\n1,2\n", "c"), (b"a,b\n1,2\n", ""), (b"a,b\nthe dog sat,the cat sat\n", "")]
+    ("content", "columns"),
+    [(b"a,b\n1,2\n", "c"), (b"a,b\n1,2\n", ""), (b"a,b\nthe dog sat,the cat sat\n", ""), (b"a,b\n1,2\n", ",")],
 )
 def test_columns_that_are_not_there_or_not_clear_are_errors_that_list_them(opened: Open, content, columns) -> None:
     with pytest.raises(DataError, match="columns") as caught:
@@ -206,3 +210,18 @@ def test_bytes_of_a_large_table_stay(tmp_path: Path) -> None:
     written = csv.reader(io.StringIO(answered(table).decode(), newline=""))
     assert [row[:3] for row in written] == list(csv.reader(io.StringIO(stream.getvalue(), newline="")))
     assert "".join(row.content for row in table.rows()) == stream.getvalue().partition("\r\n")[2]
+
+
+def test_a_model_of_the_other_direction_reads_the_second_language(opened: Open) -> None:
+    content = b"en,fr\nI am here.,Je suis la.\n"
+    open_sentences = partial(open_table, opened(content, "en").file, roles=SENTENCES)
+    assert [texts_of(open_sentences(DataConfig(reverse=it))) for it in (False, True)] == [
+        ["I am here."],
+        ["Je suis la."],
+    ]
+    asked = DataConfig(source_column="en", target_column="fr", reverse=True)
+    assert texts_of(open_sentences(asked)) == ["Je suis la."]
+
+
+def test_the_extent_counts_bytes(opened: Open) -> None:
+    assert opened("id,text\n1,\u0436\u0436\n2,a\n".encode(), "text").extent.text_bytes == 5

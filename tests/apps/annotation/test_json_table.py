@@ -43,6 +43,7 @@ def test_keys_are_nested_joined_rare_or_detected(opened: Open) -> None:
     assert texts_of(opened(content, "a.b,c")) == ["x y d e", "", "f"]
     assert texts_of(opened(content, "rare")) == ["", "", "g"]
     assert texts_of(opened(b'{"id": "7", "review": "fine"}\n')) == ["fine"]
+    assert texts_of(opened(b'{"": 7, "review": "fine"}\n')) == ["fine"]
 
 
 @pytest.mark.parametrize(
