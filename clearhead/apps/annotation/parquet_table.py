@@ -134,14 +134,13 @@ class ParquetTable(TableFile):
             ) from error
         with self.file.open() as file:
             try:
-                content = parquet.ParquetFile(file)
+                yield parquet.ParquetFile(file)
             except (pyarrow.ArrowException, OSError) as error:
                 raise DataError(
                     f"{self.file.name} is damaged or cut off: {error}",
                     expected="a complete Parquet file",
                     name=self.file.name,
                 ) from error
-            yield content
 
 
 class _Sink(io.RawIOBase):

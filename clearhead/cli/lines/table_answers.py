@@ -1,9 +1,11 @@
 """Answer the rows of a table: `--data FILE`, with new columns and everything else unchanged."""
 
 import io
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _OPTIONS = {"data.source_column": ["--text"], "data.separator": ["--separator"], "data.quoting": []}
 _HELPS = {"data.source_column": "column to read, or several separated by commas (default: as in training, or detected)"}
+_PACKED = (".gz", ".xz")
 _MOST_NOTES = 5  # warnings about rows; the others are counted
 RowsAnswer: TypeAlias = Callable[[Sequence[Sequence[str]]], Sequence[Any]]
 
@@ -72,6 +75,9 @@ def check_table_options(options: Options, n_texts: int) -> None:
     if (made := _format_of(options.out)) and (read := _format_of(options.data)) and made != read:
         what = f"--out {options.out} is the name of another format than that of --data {options.data}"
         raise UsageError(what, fix=f"name a {read} file: the table keeps its format", name="--out", value=options.out)
+    if options.out and options.out.suffix.lower() in _PACKED:
+        what = f"--out {options.out} is the name of a compressed file, but the table is written as it is"
+        raise UsageError(what, fix=f"leave out {options.out.suffix}", name="--out", value=options.out)
     if options.json:
         raise UsageError("--data can't be combined with --json", fix="leave it out: the format is that of the table")
     if n_texts:
@@ -101,6 +107,8 @@ def answer_table(
     check_line_options(options, app)
     given = {name: value for name, value in given_settings(options).items() if name in _OPTIONS}
     data = app.config.override(given, source="the command line").data
+    if "data.source_column" in given:
+        data = replace(data, reverse=False)  # it's the column to read, whichever side that was in training
     roles, own = getattr(app.task.form, "roles", LABELLED), "data.separator" in given
     inputs, columns = (("text",), TASKS[task].columns) if task else (app.inputs, app.columns)
     with closing(Input(options.data)) as file:
@@ -180,7 +188,8 @@ class TableAnswers(LineAnswers):
     def _path(self, name: str) -> str:
         """Return the path of a file in a table, which may be relative to the table."""
         path = (self.table.file.path or Path()).parent / name.strip()
-        return str(path) if path.exists() else name.strip()
+        is_there = os.path.exists(path)  # noqa: PTH110 - Path.exists raises an error for a long name
+        return str(path) if is_there else name.strip()
 
     def _cells(self, place: Place, record: Any) -> Printed:
         notes: tuple[str, ...] = ()
@@ -252,7 +261,8 @@ class TableAnswers(LineAnswers):
 
 def _format_of(name: Any) -> str:
     """Return the extension of a table, or ""."""
-    ending = PurePath(name or "").suffix.lower()
+    path = PurePath(name or "")
+    ending = (path.with_suffix("") if path.suffix.lower() in _PACKED else path).suffix.lower()
     return ending if ending in (".csv", ".tsv", ".jsonl", ".parquet") else ""
 
 

@@ -50,6 +50,13 @@ def test_a_large_table_is_read_and_written_in_parts(opened: Open, monkeypatch: p
     assert found.column("text").to_pylist() == rows and found.column("length").to_pylist() == [*map(len, rows)]
 
 
+def test_damage_in_the_middle_is_an_error(opened: Open) -> None:
+    content = bytearray(parquet_of({"text": [f"text {n * n}" for n in range(5000)]}, compression="gzip"))
+    content[1000:1400] = bytes(400)
+    with pytest.raises(DataError, match="damaged"):
+        texts_of(opened(bytes(content), name="table.parquet"))
+
+
 def test_long_texts_are_read_a_few_at_a_time(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_table, "MOST_BYTES", 1000)
     content = parquet_of({"text": [f"{n}" * 100 for n in range(100)]}, compression="none", use_dictionary=False)

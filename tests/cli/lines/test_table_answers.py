@@ -83,6 +83,8 @@ def test_a_table_that_cannot_be_read_leaves_nothing_at_out(run: Run, classifier:
         (["a text", "--text", "note"], "--text is for tables and needs --data"),
         (["--data", "{}", "--resume"], "--resume needs --out"),
         (["--data", "{}", "--out", "x.jsonl"], "x.jsonl"),
+        (["--data", "{}", "--out", "x.csv.gz"], "x.csv.gz"),
+        (["--data", "in.csv.gz", "--out", "x.jsonl"], "x.jsonl"),
     ],
 )
 def test_a_wrong_use_of_tables_is_told(run: Run, classifier: Path, table: Path, arguments, said: str) -> None:

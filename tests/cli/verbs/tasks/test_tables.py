@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import clearhead
-from tests.builders import make_encoder_folder, write_wave
+from tests.builders import make_encoder_folder, save_untrained, write_wave
 from tests.serving.small_models import make
 
 from ...conftest import Run
@@ -33,6 +33,15 @@ def test_translations(run: Run, model_folder: Path, table: Path) -> None:
     app = clearhead.load(model_folder)
     expected = app(["She sings, late.", "We are here."], beam=2, max_len=3, prefix="Elle")
     assert [row["translation"] for row in rows_of(out.read_text(encoding="utf-8"))] == [expected[0], "", expected[1]]
+
+
+def test_the_column_that_a_model_of_the_other_direction_reads(run: Run, model_folder: Path, tmp_path: Path) -> None:
+    made = clearhead.load(model_folder)
+    folder = save_untrained(tmp_path / "model", made.config.override({"data.reverse": True}), made.tokenizers)
+    table = tmp_path / "in.csv"
+    table.write_text("en,fr\nShe sings.,Elle chante.\n", encoding="utf-8")
+    for options, column in (([], "fr"), (["--text", "en"], "en"), (["--text", "fr"], "fr")):
+        assert f"reads {column}; " in run("translate", folder, "--data", table, *options).err
 
 
 def test_answers_to_questions_about_the_texts_of_their_rows(run: Run, answer_folder: Path, tmp_path: Path) -> None:
@@ -94,12 +103,12 @@ def test_files_relative_to_their_table_and_one_that_cannot_be_read(run: Run, tmp
         write_wave(tmp_path / "calls" / name, np.sin(np.arange(400) * (1 + len(name))), rate=1000)
     (tmp_path / "calls" / "bad.wav").write_bytes(b"none")
     table = tmp_path / "calls" / "in.csv"
-    table.write_text("path,n\na.wav,1\nbad.wav,2\n,3\nb.wav,4\n", encoding="utf-8")
+    table.write_text(f"path,n\na.wav,1\nbad.wav,2\n,3\nb.wav,4\n{'x' * 300},5\n", encoding="utf-8")
     done = run("transcribe", app.path, "--data", table, "--out", tmp_path / "out.csv")
     expected = app([str(tmp_path / "calls" / name) for name in ("a.wav", "b.wav")])
-    assert done.code == 1 and "line 3: " in done.err and "1 of 4 recordings can't be read" in done.err
+    assert done.code == 1 and "line 3: " in done.err and "2 of 5 recordings can't be read" in done.err
     rows = rows_of((tmp_path / "out.csv").read_text(encoding="utf-8"))
-    assert [row["transcript"] for row in rows] == [expected[0], "", "", expected[1]]
+    assert [row["transcript"] for row in rows] == [expected[0], "", "", expected[1], ""]
 
 
 @pytest.mark.parametrize("options", [["--out", "x.csv"], ["--workers", "2"], ["--resume"]])
@@ -107,3 +116,20 @@ def test_a_verb_without_output_files_has_them_for_tables_alone(run: Run, tmp_pat
     folder = make(tmp_path / "model", "generate")
     done = run("generate", folder, "a text", *options)
     assert done.code == 2 and f"{options[0]} is for tables" in done.err
+
+
+def test_predictions_keep_the_line_of_each_file_and_that_of_one_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
+    app, out = clearhead.load(make(tmp_path / "model", "transcribe")), tmp_path / "out.csv"
+    for name in ("a.wav", "b.wav"):
+        write_wave(tmp_path / name, np.sin(np.arange(400) * (1 + len(name))), rate=1000)
+    (tmp_path / "bad.wav").write_bytes(b"none")
+    (tmp_path / "in.tsv").write_text("path\ttext\na.wav\tshe\nbad.wav\twe\nb.wav\tshe\n", encoding="utf-8")
+    assert run("evaluate", app.path, "--data", tmp_path / "in.tsv", "--predictions", out).code == 0
+    rows = rows_of(out.read_text(encoding="utf-8"))
+    assert [(row["line"], Path(row["source"]).name) for row in rows] == [
+        ("2", "a.wav"),
+        ("3", "bad.wav"),
+        ("4", "b.wav"),
+    ]
+    assert [row["prediction"] for row in rows] == [app(rows[0]["source"]), "", app(rows[2]["source"])]
+    assert rows[1]["gold"] == "we" and rows[1]["cer"] == "" != rows[0]["cer"]
