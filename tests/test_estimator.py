@@ -1,6 +1,7 @@
 """The estimator is one of scikit-learn's: cloned, pickled, in a Pipeline, in cross-validation."""
 
 import pickle
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from sklearn.utils import estimator_checks
 import clearhead
 from clearhead.errors import ConfigError, DataError
 from clearhead.estimator import TextClassifier
+from tests.builders import make_encoder_folder
 
 TINY = {"model.d_model": 32, "model.n_heads": 2, "model.d_ff": 64, "model.n_encoder_layers": 1, "train.threads": 1}
 TINY |= {"data.tokenizer": "word", "train.precision": "fp32", "train.lr": 0.01, "model.dropout": 0.0}
@@ -119,6 +121,18 @@ def test_the_folder_that_is_named_is_a_model_for_all_other_uses(tmp_path: Path) 
         model = estimator(steps=2, out=tmp_path / "model").fit(TEXTS, names)
     app = clearhead.load(tmp_path / "model")
     assert app(TEXTS) == model.predict(TEXTS).tolist()
+
+
+def test_an_adapter_answers_without_the_folder_of_its_base(tmp_path: Path) -> None:
+    base = make_encoder_folder(tmp_path / "base", task="fill")
+    settings = {"train.init_from": str(base), "train.adapter": ("lora", "rank=2"), "train.threads": 1}
+    made = TextClassifier(steps=2, settings=settings, out=tmp_path / "adapter").fit(
+        TEXTS, np.where(LABELS, "fine", "dull")
+    )
+    assert (tmp_path / "adapter" / "adapter.safetensors").exists()
+    expected = [it.label for it in clearhead.load(tmp_path / "adapter").results(TEXTS)]
+    shutil.rmtree(base)
+    assert list(pickle.loads(pickle.dumps(made)).predict(TEXTS)) == expected
 
 
 def test_a_part_that_the_settings_name_needs_no_other_consent() -> None:
