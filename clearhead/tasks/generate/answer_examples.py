@@ -99,6 +99,9 @@ class AnswerEncoder(ExampleEncoder):
         found = dict(zip(texts, self._texts(pairs, texts)))
         ids = iter(encoder.encode(list(chain.from_iterable(chats.values()))))
         found |= {i: self._spans(*islice(ids, len(parts))) for i, parts in chats.items()}
+        for i in [i for i, (_, spans) in found.items() if spans[::2] == spans[1::2]]:  # a template can lack all markers
+            skipped.append(self._skipped(pairs, i, "without a token after the first to predict"))
+            del found[i]
         kept = [i for i in sorted(found) if len(found[i][0]) <= self.longest]
         reason = f"longer than {self.longest} tokens ({self.limit})"
         skipped += [self._skipped(pairs, i, reason) for i in sorted(found.keys() - {*kept})]

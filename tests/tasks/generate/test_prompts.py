@@ -161,6 +161,13 @@ def test_examples_that_are_too_long_or_do_not_fit_the_template_are_reported() ->
     assert reasons[2] == "that don't fit the chat template: user and assistant don't take turns"
 
 
+def test_an_example_without_a_token_to_predict_is_reported() -> None:
+    of = task(data__template='{"roles": {"user": ["", ""], "assistant": ["", ""]}}', data__tokenizer="word")
+    found = of.encoder(pairs(([], "Hello"), (HELLO[:1], "Hello")))
+    assert found.kept == [1] and [it.line for it in found.skipped] == [1]
+    assert "to predict" in found.skipped[0].reason
+
+
 def test_scores_are_those_of_the_answers() -> None:
     of = task()
     result = of.evaluate(net(of), of.hold_out(DATA), of.config.decode)
