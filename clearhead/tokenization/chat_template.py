@@ -155,6 +155,10 @@ def _fault(values: Any) -> str:
     for name, it in values.items():
         if name != "roles" and not isinstance(it, bool if name in flags else str):
             return f"has {name}={it!r}, which isn't {'true or false' if name in flags else 'a text'}"
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "contains a lone surrogate, which UTF-8 can't encode"
     return ""
 
 

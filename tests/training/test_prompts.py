@@ -47,7 +47,8 @@ def test_a_run_resumes_bit_for_bit(toy: Any, said: Any, outcome: Any, task: str 
 
 
 def test_a_template_that_is_none_is_an_error_before_any_data_is_read(toy: Any) -> None:
-    for text in ("chatlm", "{}", '{"roles": {"user": ["a", "b"]}}', '{"roles": 3}', "[1]"):
+    half = r'{"roles": {"user": ["", ""], "assistant": ["\udc80", ""]}}'
+    for text in ("chatlm", "{}", '{"roles": {"user": ["a", "b"]}}', '{"roles": 3}', "[1]", half):
         with pytest.raises(ConfigError) as caught:
             train(toy.config(chats(toy) | {"data.template": text}), toy.folder / "run", say=quiet)
         assert (caught.value.name, caught.value.value) == ("data.template", text)
