@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ....config.messages import say
@@ -63,14 +62,15 @@ def _answer_texts(options: Options, verb: str, what: str, files: Sequence[str] =
 
 def _engines(app: "Translator", decode: dict[str, Any], *, compares: bool) -> Engines:
     """Return the engines that answer with these settings, whose engine changes."""
-    from ....decode.registry import AUTO, IN_MEMORY, choice_for, is_preparing
+    from ....decode.registry import AUTO, IN_MEMORY, is_preparing, with_one_engine
 
     search = app.decode_config(**{name: it for name, it in decode.items() if name != "prefix"})
 
     def use(name: str) -> str:
-        decode["engine"] = name or search.engine
+        # Workers get its name, so none of them opens another one that becomes ready later.
+        decode["engine"] = name or with_one_engine(app.loaded.handle, search).engine
         app.writer(**decode)  # opens it
-        return choice_for(app.loaded.handle, replace(search, engine=decode["engine"])).name
+        return str(decode["engine"])
 
     may_change = compares and (search.engine, search.precision) == (AUTO, "fp32")
     return Engines(use, IN_MEMORY if may_change else "", lambda: is_preparing(app.loaded.handle))

@@ -339,6 +339,7 @@ def test_the_engine_of_many_lines_changes_only_if_their_answers_do_not(
     engines = text_to_text._engines(app, decode, compares=compares)
     assert engines.rival == rival
     engines.sample(lambda _: [], [])
+    assert decode["engine"] == engines.in_use  # a worker opens no other one
     chosen, before = engines.in_use, app.brief_results(["I am hungry."], **decode)
     if rival:
         engines._open("packed")
