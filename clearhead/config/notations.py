@@ -101,14 +101,16 @@ def read_adapter(items: tuple[str, ...]) -> LoraShape | None:
     if not items:
         return None
     kind, *more = items
-    values = dict(item.partition("=")[::2] for item in more if "=" in item)
+    pairs = [item.partition("=")[::2] for item in more if "=" in item]
+    values = dict(pairs)
+    repeated = len(values) < len(pairs)
     try:
         rank = int(values.pop("rank")) if "rank" in values else None
         alpha = float(values.pop("alpha")) if "alpha" in values else None
     except ValueError:
         rank, alpha = 0, None
     positive = (rank is None or rank > 0) and (alpha is None or 0 < alpha < float("inf"))
-    if kind != "lora" or values or not positive or "" in more:
+    if kind != "lora" or values or repeated or not positive or "" in more:
         what, expected = f"train.adapter={spell(items)} isn't an adapter", "lora, or lora,rank=8,alpha=16,attention"
         raise ConfigError(what, expected=expected, name="train.adapter", value=items)
     return LoraShape(rank, alpha, tuple(item for item in more if "=" not in item))

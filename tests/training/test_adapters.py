@@ -152,6 +152,7 @@ def test_a_model_can_be_trained_further_from_an_adapter_but_an_adapter_has_one_b
             for it in ("rank=0", "rank=x", "alpha=0", "a=1", "", "mlp")
         ),
         ({"train.adapter": ("dora",)}, "train.adapter"),
+        ({"train.adapter": ("lora", "rank=2", "rank=4")}, "train.adapter"),
         ({"train.freeze": ("encoder", "decoder")}, "train.freeze"),
     ],
 )
