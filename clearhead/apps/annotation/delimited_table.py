@@ -9,8 +9,7 @@ from ...errors import DataError
 from ...readers.files import Input
 from ...readers.lines import MOST_BYTES, shown, whole_lines
 from ...readers.rows import SEPARATOR_LINE, Dialect
-from .cell_values import as_cell
-from .table_file import TableFile, TableRow
+from .table_file import TableFile, TableRow, as_cell
 
 _BYTE_ORDER_MARK = "\ufeff"
 _BLANK = f" \t\r\n{_BYTE_ORDER_MARK}"

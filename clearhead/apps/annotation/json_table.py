@@ -7,8 +7,7 @@ from ...errors import DataError
 from ...readers.files import Input
 from ...readers.json_lines import BRACKET, json_text, read_object, value_at
 from ...readers.lines import shown, undecodable, whole_lines
-from .cell_values import as_json
-from .table_file import TableFile, TableRow
+from .table_file import TableFile, TableRow, as_json
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

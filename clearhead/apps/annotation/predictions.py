@@ -8,7 +8,7 @@ from typing import Any
 
 from ...readers.pairs import Pairs
 from ..evaluation import Evaluation
-from .cell_values import as_cell, as_json
+from .table_file import as_cell, as_json
 
 
 def predictions(evaluation: Evaluation, data: Any) -> Iterator[dict[str, Any]]:

@@ -55,10 +55,9 @@ class RowAnswers(ABC):
             DataError: it isn't a table, or it isn't clear which columns to read.
         """
         from ...readers.column_roles import LABELLED
-        from .cell_values import plain_value
         from .data_frames import Frame
         from .input_columns import input_columns
-        from .table_file import free_names, joined_texts
+        from .table_file import free_names, joined_texts, plain_value
 
         table, stored = Frame.of(frame), self.config.data
         asked = text or (stored.target_column if stored.reverse else stored.source_column)

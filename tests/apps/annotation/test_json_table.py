@@ -68,3 +68,9 @@ def test_what_cannot_be_read_is_an_error_with_its_line(opened: Open, content, co
 def test_half_of_a_character_is_read_as_a_replacement(opened: Open) -> None:
     [row] = opened(b'{"text": "a \\ud800"}\n', "text").rows()
     assert row.texts == ("a \ufffd",) and row.damaged
+
+
+def test_an_answer_has_no_line_breaks_of_unicode(opened: Open) -> None:
+    table = opened(b'{"text": "a"}\n', "text")
+    written = table.written([*table.rows()], {"new": "text"}, [["b\u2028c"]])
+    assert written == b'{"text": "a", "new": "b\\u2028c"}\n' and json.loads(written)["new"] == "b\u2028c"
