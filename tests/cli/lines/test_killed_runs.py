@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from clearhead.cli import main
 from clearhead.cli.lines.printed import CAN_FORK
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="worker processes need Linux")
@@ -42,7 +43,11 @@ def ended(process: subprocess.Popen[bytes]) -> bytes:
 @pytest.fixture(scope="module")
 def alone(model_folder: Path, source: Path) -> bytes:
     """The answers without workers."""
-    return ended(started(model_folder, source, "--workers", 1))
+    out = source.with_name("alone.txt")
+    with source.open() as file, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", file)
+        assert main(["translate", str(model_folder), *OPTIONS, "--workers", "1", "--out", str(out)]) == 0
+    return out.read_bytes()
 
 
 def children(process: subprocess.Popen[bytes]) -> list[int]:
@@ -66,7 +71,7 @@ def test_a_run_killed_at_any_moment_is_continued_to_the_same_file(
     model_folder: Path, source: Path, alone: bytes, tmp_path: Path
 ) -> None:
     out, record, counts = tmp_path / "out.txt", tmp_path / "out.txt.progress", []
-    for moment in range(6):
+    for moment in range(4):
         process = started(model_folder, source, "--workers", 2, "--out", out, "--resume")
         end = time.monotonic() + PATIENCE
         while not out.exists() and time.monotonic() < end:

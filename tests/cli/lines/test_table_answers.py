@@ -151,17 +151,18 @@ def test_the_name_of_a_table_as_a_text_suggests_data(run: Run, classifier: Path)
 
 
 @pytest.mark.skipif(not CAN_FORK, reason="worker processes need Linux")
-def test_a_run_that_was_killed_is_continued_to_the_same_table(classifier: Path, tmp_path: Path) -> None:
+def test_a_run_that_was_killed_is_continued_to_the_same_table(run: Run, classifier: Path, tmp_path: Path) -> None:
     data, out, record = tmp_path / "in.csv", tmp_path / "out.csv", tmp_path / "out.csv.progress"
     data.write_bytes(b"id,text,note\n" + b"".join(b'%d,it is %d,"a\n""b"""\n' % (n, n) for n in range(6000)))
-    command = [sys.executable, "-m", "clearhead", "classify", str(classifier), "--data", str(data), "--workers"]
+    command = ["classify", str(classifier), "--data", str(data), "--workers", "2", "--out", str(out)]
 
-    def start(workers: int, to: Path) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([*command, str(workers), "--out", str(to), "--resume"], stderr=subprocess.DEVNULL)
+    def start() -> subprocess.Popen[bytes]:
+        program = [sys.executable, "-m", "clearhead"]
+        return subprocess.Popen([*program, *command, "--resume"], stderr=subprocess.DEVNULL)
 
     whole = tmp_path / "whole.csv"
-    assert start(1, whole).wait(120) == 0
-    process, end = start(2, out), time.monotonic() + 120
+    assert run("classify", classifier, "--data", data, "--workers", 1, "--out", whole).code == 0
+    process, end = start(), time.monotonic() + 120
     partial = tmp_path / ".out.csv.partial"
     while process.poll() is None and (not partial.exists() or not partial.stat().st_size) and time.monotonic() < end:
         time.sleep(0.01)
@@ -169,9 +170,9 @@ def test_a_run_that_was_killed_is_continued_to_the_same_table(classifier: Path, 
     process.wait()
     if process.returncode == -signal.SIGKILL:
         assert not out.exists() and record.exists()
-        again = subprocess.run([*command, "2", "--out", str(out)], capture_output=True, check=False)
-        assert again.returncode == 1 and b"unfinished" in again.stderr
-    assert start(2, out).wait(120) == 0
+        again = run(*command)
+        assert again.code == 1 and "unfinished" in again.err
+    assert start().wait(120) == 0
     assert out.read_bytes() == whole.read_bytes() and not record.exists() and not partial.exists()
 
 

@@ -64,7 +64,7 @@ def test_a_second_call_goes_on_from_the_first_and_says_so(run: Run, folder: Path
 
 
 def test_a_call_that_is_stopped_goes_on_where_it_was(folder: Path, pairs: Path, run: Run) -> None:
-    many = "".join(f"{english} {n}\t{french}\n" for n in range(60) for english, french in zip(ENGLISH, FRENCH))
+    many = "".join(f"{english} {n}\t{french}\n" for n in range(30) for english, french in zip(ENGLISH, FRENCH))
     pairs.write_text(many, encoding="utf-8")
     command = [
         sys.executable,

@@ -55,11 +55,28 @@ def compiles(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setattr(machine_code, "_command", lambda _: [sys.executable, "-c", script])
 
 
-def test_the_first_use_compiles_and_says_so(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(scope="module")
+def good() -> Path:
+    """The machine code of these sources. It takes ten seconds to compile, so what another test has compiled is used."""
+    machine_code.prepare()
+    return machine_code.machine_code_file()
+
+
+def copies(monkeypatch: pytest.MonkeyPatch, good: Path) -> Path:
+    """Let the process that compiles copy the machine code, and return the file that it writes."""
+    path = machine_code.machine_code_file()
+    compiles(monkeypatch, f"import shutil; shutil.copy({str(good)!r}, {str(path)!r})")
+    return path
+
+
+def test_the_first_use_compiles_and_says_so(
+    good: Path, cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = copies(monkeypatch, good)
     machine_code.prepare()
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("compiling the engine loops") and second.startswith("compiled in ")
-    assert [it.name for it in machine_code.machine_code_file().parent.iterdir()] == ["loops.o"]
+    assert [it.name for it in good.parent.iterdir()] == [it.name for it in path.parent.iterdir()] == ["loops.o"]
     machine_code.prepare()
     assert capsys.readouterr().err == "" and machine_code.is_compiled()
 
@@ -129,14 +146,11 @@ def test_a_process_in_the_background_is_waited_for(cache: Path, monkeypatch: pyt
         time.sleep(0.01)
 
 
-def test_a_damaged_file_is_compiled_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    machine_code.prepare()
-    good = machine_code.machine_code_file()
+def test_a_damaged_file_is_compiled_again(good: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     whole = good.read_bytes()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    path = machine_code.machine_code_file()
+    path = copies(monkeypatch, good)
     path.parent.mkdir(parents=True)
-    compiles(monkeypatch, f"import shutil; shutil.copy({str(good)!r}, {str(path)!r})")
     for damaged in (b"", whole[:1000], whole[:-1] + b"?"):
         native.loaded.cache_clear()
         path.write_bytes(damaged)

@@ -1,5 +1,6 @@
 """`clearhead train --processes N`, and two machines."""
 
+import logging
 import os
 import signal
 import socket
@@ -10,6 +11,8 @@ import time
 import pytest
 
 from clearhead.cli.entry import main
+from clearhead.training.distributed import launch
+from clearhead.training.distributed.processes import LAUNCHER, EndedElsewhereError
 from tests.training.distributed.test_processes import losses
 
 OPTIONS = ["--steps", "6", "--preset", "nano", "--model.d_model", "16", "--model.d_ff", "16", "--model.n_heads", "2"]
@@ -23,9 +26,21 @@ def test_one_option_starts_several_processes(toy) -> None:
     assert done.returncode == 0, done.stderr
     assert len(losses(out)) == 6
     assert "Warning" not in done.stderr and done.stderr.count("use it:") == 1
-    again = subprocess.run([*command, "--train.steps", "7"], capture_output=True, text=True, timeout=120)
-    assert (again.returncode, again.stderr.count("error:")) == (1, 1)
-    assert "already contains" in again.stderr and "Traceback" not in again.stderr
+
+
+@pytest.mark.parametrize(("script", "code"), [("raise SystemExit(3)", 3), ("import os; os.abort()", 1)])
+def test_the_command_ends_with_the_exit_code_of_a_process_that_failed(
+    script: str, code: int, monkeypatch, capsys
+) -> None:
+    for name in ("OMP_NUM_THREADS", "TORCH_CPP_LOG_LEVEL", LAUNCHER):  # which it sets
+        monkeypatch.setenv(name, os.environ.get(name, "ERROR"))
+    monkeypatch.setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", "")  # it would keep their handlers
+    with pytest.raises(EndedElsewhereError) as caught:
+        launch._start(2, sys.executable, "-c", script)
+    logging.disable(logging.NOTSET)
+    assert caught.value.exit_code == code
+    said = capsys.readouterr().err
+    assert "Traceback" not in said and ("was ended by SIGABRT" in said) == ("abort" in script)
 
 
 def test_a_number_that_makes_no_sense_is_an_error(toy, capsys) -> None:
