@@ -115,6 +115,32 @@ class EmbeddedRow(Reading):
 
 
 @dataclass(frozen=True)
+class LabelSet:
+    """The labels of a text that can have any number of them.
+
+    Attributes:
+        label: the labels, joined by data.label_separator.
+        labels: the labels, most likely first.
+        probabilities: the probability of each label of the model, most likely first. They don't sum to 1.
+        unknown: as in `Reading`.
+        long: always 0, because training cuts long texts too.
+        cut: as in `Reading`.
+    """
+
+    text: str
+    label: str
+    labels: tuple[str, ...]
+    probabilities: Mapping[str, float]
+    unknown: tuple[str, ...] = ()
+    long: ClassVar[int] = 0
+    cut: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"format_version": 1, **asdict(self)}
+
+
+@dataclass(frozen=True)
 class Embedded:
     """A text with its embedding (D,)."""
 

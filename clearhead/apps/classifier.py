@@ -6,13 +6,15 @@ app.results(["The match ended in a draw."])    # with the probabilities of all l
 app.explain("The match ended in a draw.")      # with every step of attention
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
+from ..config.task_spec import Column
+from ..tasks.classify.several import MultiLabelClassification
 from ..tasks.classify.task import Classification
-from .answers import Labelled, Reading
+from .answers import Labelled, LabelSet, Reading
 from .app import App, all_settings_but
 from .inputs import as_source, as_sources, is_one_source
 
@@ -31,23 +33,31 @@ class Classifier(App):
         """All labels, in alphabetical order."""
         return self.task.labels
 
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        return {"label": Column("label")} if isinstance(self.task, MultiLabelClassification) else super().columns
+
     @overload
     def __call__(self, text: str, **decode: Any) -> str: ...
     @overload
     def __call__(self, text: Sequence[str], **decode: Any) -> list[str]: ...
-    def __call__(self, text: str | Sequence[str], **decode: Any) -> str | list[str]:
-        """Return the most likely label of one text, or of each text in a list."""
-        if is_one_source(text, self.task.modalities):
-            return self.results([cast(str, text)], **decode)[0].label
-        return [result.label for result in self.results(text, **decode)]
+    def __call__(self, text: str | Sequence[str], **decode: Any) -> Any:
+        """Return the most likely label of one text, or of each text in a list.
 
-    def results(self, texts: Sequence[str], **decode: Any) -> list[Labelled]:
+        A model that gives texts several labels returns a list of labels for each.
+        """
+        results = self.results([cast(str, text)] if (one := is_one_source(text, self.task.modalities)) else text,
+                               **decode)  # fmt: skip
+        found = [[*it.labels] if isinstance(it, LabelSet) else it.label for it in results]
+        return found[0] if one else found
+
+    def results(self, texts: Sequence[str], **decode: Any) -> list[Labelled] | list[LabelSet]:
         """Label texts and return full records in the same order. Long texts are truncated."""
         texts = as_sources(texts, self.task.modalities)
         encoded, cut = self.task.reader.encode(texts)
         together = self.decode_config(**decode).batch_tokens
         found = np.exp(self.task.log_probabilities(self.model, self.task.reader.joined(encoded), together))
-        return [self._result(*each) for each in zip(texts, found.tolist(), cut)]
+        return cast("list[Labelled] | list[LabelSet]", [*map(self._result, texts, found.tolist(), cut)])
 
     def explain(self, text: str, **decode: Any) -> "Explanation":
         """Label a text and record the model's computation. A long text is truncated."""
@@ -58,9 +68,12 @@ class Classifier(App):
         [_, [cut]] = self.task.reader.encode([as_source(text, self.task.modalities)])
         return Reading(self.task.reader.unknown_words(text), cut=cut)
 
-    def _result(self, text: str, probabilities: list[float], cut: int) -> Labelled:
+    def _result(self, text: str, probabilities: list[float], cut: int) -> Labelled | LabelSet:
         order = sorted(range(len(self.labels)), key=lambda number: -probabilities[number])
         of_label = {self.labels[number]: probabilities[number] for number in order}
         unknown = self.task.reader.unknown_words(text)
+        if isinstance(self.task, MultiLabelClassification):
+            labels = self.task.chosen(probabilities)
+            return LabelSet(text, self.task.separator.join(labels), tuple(labels), of_label, unknown, cut=cut)
         best = self.labels[order[0]]
         return Labelled(text, best, of_label[best], of_label, unknown, cut=cut)

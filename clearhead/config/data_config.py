@@ -47,6 +47,11 @@ class DataConfig:
         "quotes in a table: csv for quotes around cells, as in RFC 4180; none for ordinary characters (default: auto, "
         "which is csv, except for a TSV without cells that need quotes)",
     )
+    label_separator: str = setting(
+        "",
+        "separator of the labels in a cell, for texts with any number of labels, such as | (default: one label per "
+        "text; | for lists of labels in JSON, and for several label columns of 0 and 1)",
+    )
     reverse: bool = setting(False, "swap source and target")
     store: str = setting("", "folder that keeps the encoded data for later runs (default: delete it after the run)")
     split: float = setting(
@@ -83,6 +88,9 @@ class DataConfig:
         False, "whether some training questions have no answer in their text (default: detected from the data)"
     )
     labels: tuple[str, ...] = fact((), "all labels of the training data (default: detected from the data)")
+    thresholds: tuple[float, ...] = fact(
+        (), "probability from which a text has each label, if it can have several (chosen after training; default: 0.5)"
+    )
     digest: str = fact("", "SHA-256 of the training data (recorded by training)")
     name: str = setting("", "name of the data set, for the model card")
     source: str = setting("", "origin of the data, for the model card")
@@ -99,6 +107,12 @@ class DataConfig:
         fits = self.separator in ("", *SEPARATORS) or (len(self.separator) == 1 and self.separator not in '"\r\n')
         names = f"one character other than a quote or line break, or one of {', '.join(SEPARATORS)}"
         require(fits, "data.separator", self.separator, names, what="isn't a column separator")
+        fits = not self.label_separator or bool(self.label_separator.strip(" \r\n"))
+        names = "a character such as | or ; that no label contains"
+        require(fits, "data.label_separator", self.label_separator, names, what="can't separate labels")
+        fits = len(self.thresholds) in (0, len(self.labels)) and all(0 <= it <= 1 for it in self.thresholds)
+        expected = f"a number from 0 to 1 for each of the {len(self.labels):,} labels, or none"
+        require(fits, "data.thresholds", self.thresholds, expected)
         require(0 <= self.split < 1, "data.split", self.split, FRACTION)
         enough = self.vocab_size is None or self.vocab_size >= 5
         require(enough, "data.vocab_size", self.vocab_size, "5 or more, since there are 4 special tokens")

@@ -32,6 +32,7 @@ class TaskSpec:
         needs: settings of the model that have a fixed value.
         media: its classes for images and audio in `clearhead/tasks/NAME/media.py`, by modality.
         prompts: its class for prompts with answers in `clearhead/tasks/NAME/prompts.py`.
+        several: its class for texts with any number of labels in `clearhead/tasks/NAME/several.py`.
         summary: what a request at /api/TASK does.
         method: what a server does with the inputs, a key of `serving.work.METHODS`, or continuations.
         fields: what a request at /api/TASK has besides the model and the search settings, inputs first.
@@ -47,6 +48,7 @@ class TaskSpec:
     needs: Mapping[str, Any]
     media: Mapping[str, str] = field(default_factory=dict)
     prompts: str = ""
+    several: str = ""
     summary: str = ""
     method: str = "results"
     fields: Mapping[str, Kind] = field(default_factory=lambda: {"text": "texts"})
@@ -90,6 +92,7 @@ TASKS: dict[str, TaskSpec] = {
         "Classification",
         {"model.topology": "encoder-only", "model.head": "class"},
         media={"image": "ImageClassification", "audio": "AudioClassification"},
+        several="MultiLabelClassification",
         columns={"label": Column("label"), "probability": Column("probability", "number")},
         example=".",
     ),

@@ -1,7 +1,7 @@
 """Training pairs, re-read from files as needed, so they don't have to fit into memory."""
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -12,11 +12,13 @@ import numpy as np
 
 from ..config import Config
 from ..errors import DataError
+from ..readers.column_roles import label_list
 from ..readers.lines import shown
 from ..readers.pairs import Pair, Pairs, PairSource
 from .split import Split, n_repeated, split
 
 _CHUNK, _LETTERS = 16_384, 1 << 22  # maximum number of pairs in memory, and of their characters
+_SEPARATORS = "|;,"  # characters that may join labels
 _SHOWN = 3  # groups of labels listed in a note
 LEARN = 2_000_000  # pairs that a tokenizer learns from; more wouldn't change the vocabulary
 
@@ -137,17 +139,32 @@ class LabelledCorpus(Corpus):
         """Read the data once, and return the labels and notes on them."""
         labels, hashes, identity = set[str](), array("q"), self.key or _folded
         for _, text, label in self:
-            labels.add(label)
+            labels.update(label_list(label))
             hashes.extend((hash(identity(text)), hash(label)))
         what = self.source.roles.plural[0]
         notes, distinct = [], np.unique(np.asarray(hashes, np.int64).reshape(-1, 2), axis=0)
         if several := int((np.unique(distinct[:, 0], return_counts=True)[1] > 1).sum()):
             have = f"{several:,} {what} have" if several > 1 else f"1 {what.removesuffix('s')} has"
-            notes.append(f"  {have} several labels: the model learns each of them, but can predict only one")
+            why = "several labels: the model learns each of them, but can predict only one"
+            if self.source.roles.separator:
+                why = f"different labels in different {self.source.report.unit}: the model learns all of them"
+            notes.append(f"  {have} {why}")
         alike = groupby(sorted(labels, key=lambda it: (_folded(it), it)), key=_folded)
         for group in [named for _, it in alike if len(named := [*it]) > 1][:_SHOWN]:
             notes.append(f"  different labels with almost the same spelling: {', '.join(map(shown, group))}")
+        if mark := "" if self.source.roles.separator else _separator_in(labels):
+            joined = shown(next(it for it in sorted(labels) if mark in it))
+            notes.append(f"  {joined} is one label; if a text can have several, pass --data.label_separator='{mark}'")
         return tuple(sorted(labels)), notes
+
+
+def _separator_in(labels: Collection[str]) -> str:
+    """Return the character that joins several of these labels into others, or ""."""
+    for mark in _SEPARATORS:
+        joined = [it for it in labels if mark in it]
+        if len(joined) > 1 and all({part.strip() for part in it.split(mark)} <= {*labels} for it in joined):
+            return mark
+    return ""
 
 
 def _folded(text: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from ..config import DataConfig
 from ..config.values import counted
 from ..errors import DataError
-from ..readers.column_roles import LABELLED, SENTENCES, Roles
+from ..readers.column_roles import LABELLED, SENTENCES, Roles, with_several_labels
 from ..readers.documents import Documents, Piece
 from ..readers.media.media_files import content_digest
 from ..readers.media.media_source import MediaSource
@@ -155,7 +155,10 @@ class PairForm:
 
     def _roles(self, data: DataConfig) -> Roles:
         """Return the roles, with the labels of a trained model."""
-        return replace(self.roles, known=frozenset(data.labels)) if data.labels else self.roles
+        roles = self.roles
+        if roles is LABELLED and data.label_separator:
+            roles = with_several_labels(data.label_separator)
+        return replace(roles, known=frozenset(data.labels)) if data.labels else roles
 
     def to_notes(self, data: Pairs) -> list[Pair]:
         """Return line, source and target of each pair."""

@@ -76,6 +76,7 @@ def _read_files(
             names = (first.name, second.name)
             raise _unequal(names, number - 1, longer.name, itertools.chain([line or b""], ones, others), roles)
         source, target = (decode(other), decode(one)) if reverse else (decode(one), decode(other))
+        target = target if target is None else roles.labels_in(target)
         if source is None or target is None:
             report.skip(before + number, "not UTF-8", undecodable(one if decode(one) is None else other))
         elif reason := roles.fault(source, target):

@@ -4,12 +4,12 @@ Sentences and translations differ in language, labels are repeated values, and a
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from ..config import DataConfig
 from ..errors import DataError
-from .columns import Sample, asked_columns, is_number, side_missing
+from .columns import Sample, asked_columns, asked_places, is_number, side_missing
 from .headers import are_languages, holds_no_sentences, named_pair
 
 _FEW = 20  # rows needed to tell a label from a repeated text
@@ -38,18 +38,29 @@ class Roles:
     lists: bool = False  # JSON values may be lists of strings: parts of a text, or several targets
     item: str = "pair"  # the noun for an example in a note on the held-out ones
     known: frozenset[str] = frozenset()  # labels of a trained model, which identify their column
+    separator: str = ""  # of the labels in a cell, if a text has any number of them
 
     def fault(self, source: str, target: str) -> str | None:
         """Return the reason why a pair is unusable, or None."""
         if not source.strip():
             return f"empty {self.source}" if target.strip() else "blank line"
-        if not target.strip():
+        if not target.strip() and not self.separator:
             return f"empty {self.target}"
-        if self.labels and "\n" in target:  # an answer is one line
+        if self.labels and "\n" in target and not self.separator:  # an answer is one line
             return "label with several lines"
         if self.labels and source.startswith(FAST_TEXT):
             return "more than one label"
         return "NUL character" if "\0" in source or "\0" in target else None
+
+    def labels_in(self, cell: str) -> str:
+        """Return a target as it is, or the labels in its cell, one per line."""
+        return joined_labels(cell.split(self.separator)) if self.separator else cell
+
+    def flags(self, sample: Sample, data: DataConfig) -> tuple[int, ...]:
+        """Return the columns of 0 and 1 that data.target_column names, each for a label; () if it names one column."""
+        several = self.separator and "," in data.target_column
+        found = asked_places(sample.file, sample.names, data.target_column, sample.what) if several else ()
+        return found if len(found) > 1 else ()
 
     def where(self, columns: Columns, before: str = "") -> str:
         """Return a phrase for where the columns are. `before` describes the columns before sentences."""
@@ -94,6 +105,8 @@ class Roles:
         Raises:
             DataError: there's no such column, or the other side can't be determined.
         """
+        if flags := self.flags(sample, data):
+            data = replace(data, target_column=sample.names[flags[0]].strip() or str(flags[0] + 1))
         asked = asked_columns(sample.file, sample.names, data, sample.what)
         if asked is None:
             return None
@@ -302,3 +315,30 @@ SUMMARIES = Roles(
     plural=("documents", "summaries"),
     lists=True,
 )  # fmt: skip
+_FLAGS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
+SEVERAL = "|"  # separates labels in an answer, unless the data has another separator
+LABEL_LISTS = ("labels", "label", "tags", "categories", "classes", "topics", "genres", "emotions", "intents")
+
+
+def with_several_labels(separator: str) -> Roles:
+    """Return the roles of texts with any number of labels. A target has one label per line."""
+    return replace(LABELLED, separator=separator, target_names=(*LABELLED.target_names, *LABEL_LISTS))
+
+
+def joined_labels(labels: Iterable[str]) -> str:
+    """Return labels one per line, without blank and repeated ones, and with single spaces."""
+    return "\n".join(dict.fromkeys(filter(None, (" ".join(it.split()) for it in labels))))
+
+
+def label_list(target: str) -> list[str]:
+    """Return the labels of a target, one per line."""
+    return target.split("\n") if target else []
+
+
+def flagged(names: Sequence[str], cells: Sequence[str | None]) -> tuple[str, str]:
+    """Return the names whose cells are 1 as labels, and ""; or "" and the reason why a cell is neither 0 nor 1."""
+    flags = [_FLAGS.get((cell or "").strip().casefold()) for cell in cells]
+    wrong = [name for name, flag in zip(names, flags) if flag is None]
+    if wrong:
+        return "", f"neither 0 nor 1 in {wrong[0]}"
+    return joined_labels(name for name, flag in zip(names, flags) if flag), ""

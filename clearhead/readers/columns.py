@@ -199,7 +199,7 @@ def asked_columns(
     asked = [data.source_column, data.target_column]
     if not any(asked):
         return None
-    sources = _places(name, names, asked[0], what) if asked[0] else ()
+    sources = asked_places(name, names, asked[0], what) if asked[0] else ()
     target = _place(name, names, asked[1], what) if asked[1] else None
     if len(names) == 2 and target is None and len(sources) == 1:
         target = 1 - sources[0]
@@ -236,7 +236,7 @@ def listed(names: Sequence[str]) -> str:
     return shortened([shown(name, 40)[1:-1] for name in names], _SHOWN)
 
 
-def _places(name: str, names: Sequence[str], asked: str, what: str) -> tuple[int, ...]:
+def asked_places(name: str, names: Sequence[str], asked: str, what: str) -> tuple[int, ...]:
     """Return the positions of one column, or of several separated by commas."""
     if asked in [it.strip() for it in names] or "," not in asked:
         return (_place(name, names, asked, what),)

@@ -10,11 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from ..config import DataConfig
 from ..errors import DataError
-from .column_roles import LABELLED, SENTENCES, Roles
+from .column_roles import LABELLED, SENTENCES, Roles, flagged, joined_labels
 from .columns import Sample, listed, rows_to_inspect
 from .lines import decode, shown, undecodable
 from .skipped import Report
@@ -46,11 +46,13 @@ class JsonLines:
     target: tuple[str, ...]
     roles: Roles = SENTENCES
     kind: str = "JSON lines"  # the format, which all files of a folder must share
+    flags: tuple[tuple[str, ...], ...] = ()  # keys of 0 and 1, each for a label, of which the target is the first
 
     @property
     def names(self) -> tuple[str, str]:
         """Return the names of source and target."""
-        return " + ".join(map(".".join, self.sources)), ".".join(self.target)
+        targets = map(".".join, self.flags or (self.target,))
+        return " + ".join(map(".".join, self.sources)), ", ".join(targets)
 
     def __str__(self) -> str:
         source, target = self.names
@@ -101,13 +103,19 @@ class JsonLines:
 
     def _targets(self, values: dict[str, Any]) -> tuple[list[str], str]:
         """Return the targets and "", or [""] and the reason why there is none."""
+        if self.flags:
+            names, read = zip(*((path[-1], value_at(values, path)[0]) for path in self.flags))
+            target, why = flagged(names, [_text(it, self.roles) for it in read])
+            return [target], why
         value, why = value_at(values, self.target)
+        if self.roles.separator and (found := labels_of(value)) is not None:
+            return [joined_labels(found)], ""
         if self.roles.lists and _is_list(value):
             return value or [""], ""
         text = _text(value, self.roles)
         if text is None:
             return [""], why or f"no {self.roles.target if self.roles.labels else 'string'} in {self.names[1]}"
-        return [text], ""
+        return [self.roles.labels_in(text)], ""
 
 
 def detect_json_lines(name: str, head: Sequence[bytes], data: DataConfig, roles: Roles = SENTENCES) -> JsonLines | None:
@@ -125,7 +133,8 @@ def detect_json_lines(name: str, head: Sequence[bytes], data: DataConfig, roles:
         number, line = next((number, line.strip()) for number, line in enumerate(head, 1) if line.strip())
         raise _no_keys(name, sample.names, number, line, roles)
     sources, target = columns if not data.reverse else ((columns[1],), columns[0][0])
-    return JsonLines(tuple(keys[place] for place in sources), keys[target], roles)
+    flags = tuple(keys[place] for place in roles.flags(sample, data))
+    return JsonLines(tuple(keys[place] for place in sources), keys[target], roles, flags=flags)
 
 
 def json_objects(name: str, head: Sequence[bytes], data: DataConfig, roles: Roles) -> list[dict[str, Any]]:
@@ -201,7 +210,11 @@ def _paths(values: dict[str, Any], roles: Roles, above: tuple[str, ...] = ()) ->
     for key, value in values.items():
         if isinstance(value, dict) and len(above) < 8:
             yield from _paths(value, roles, (*above, key))
-        elif _text(value, roles) is not None or (roles.lists and _is_list(value)):
+        elif (
+            _text(value, roles) is not None
+            or (roles.lists and _is_list(value))
+            or (roles.separator and labels_of(value) is not None)
+        ):
             yield (*above, key)
 
 
@@ -219,6 +232,12 @@ def json_text(value: Any) -> str | None:
     return " ".join(value) if _is_list(value) else _text(value, LABELLED)
 
 
+def labels_of(value: Any) -> list[str] | None:
+    """Return the labels in a list of strings, numbers or booleans, or None for anything else."""
+    found = [_text(it, LABELLED) for it in value] if isinstance(value, list) else [None]
+    return None if None in found else cast("list[str]", found)
+
+
 def _is_list(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(it, str) for it in value)
 
@@ -226,6 +245,8 @@ def _is_list(value: Any) -> bool:
 def _cell(values: dict[str, Any], path: Sequence[str], roles: Roles) -> str:
     """Return the value at the end of a path in the form of a table cell."""
     value, _ = value_at(values, path)
+    if roles.separator and isinstance(value, list):
+        return roles.separator.join(labels_of(value) or ())
     return " ".join(value) if _is_list(value) else _text(value, roles) or ""
 
 

@@ -177,6 +177,7 @@ class PairSource(Source):
             except DataError:  # it's empty or binary
                 report.skip(number, "not a text file", name)
                 continue
+            label = self.roles.labels_in(label)
             if reason := "not UTF-8" if text is None else self.roles.fault(text, label):
                 report.skip(number, reason, name)
             else:
@@ -283,7 +284,7 @@ def _in_one_piece(files: Sequence[Input], forms: list[Table | JsonLines]) -> lis
                     fix="name the columns: `data.source_column` and `data.target_column`",
                     name=file.name,
                 )
-            form = replace(form, columns=first.columns, where=first.where)
+            form = replace(form, columns=first.columns, where=first.where, flags=first.flags)
         found.append(form)
     return found
 

@@ -6,8 +6,8 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..config import SEPARATORS, DataConfig
-from ..errors import DataError
-from .column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, Chosen, Columns, Roles
+from ..errors import DataError, shortened
+from .column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, Chosen, Columns, Roles, flagged
 from .columns import Sample, attribution, rows_to_inspect
 from .headers import holds_no_sentences, looks_like_header, named_pair
 from .lines import HEAD_LINES, decode, shown, to_utf8, undecodable
@@ -22,6 +22,7 @@ _FEW = 20  # labels needed to tell a label from a column name
 _REGULAR = 0.9  # minimum share of CSV rows with the usual number of columns
 _COLUMN_NAMES = {it for roles in (LABELLED, SUMMARIES) for it in (*roles.source_names, *roles.target_names)}
 _QUOTED = re.compile(r'(?:^|\t)"(?:[^"\t]|"")*""(?:[^"\t]|"")*"(?:\t|$)')  # a cell with quotes around quotes
+_LISTED = 5  # label columns in a description
 _OTHERS = ",;|"  # possible separators besides the tab
 
 
@@ -37,6 +38,7 @@ class Table:
     roles: Roles = SENTENCES
     doubt: str = ""  # why the first row may be a header
     credits: tuple[int, str, str] | None = None  # a column that states licence and source, the licence, the source
+    flags: tuple[int, ...] = ()  # columns of 0 and 1, each for a label, of which the target column is the first
 
     @property
     def kind(self) -> str:
@@ -51,7 +53,8 @@ class Table:
     def names(self) -> tuple[str, ...] | None:
         """The names of the source columns and the target column, if there is a header."""
         sources, target = self.columns
-        return tuple(self.header[place].strip() for place in (*sources, target)) if self.header else None
+        used = (*sources, *(self.flags or (target,)))
+        return tuple(self.header[place].strip() for place in used) if self.header else None
 
     def is_named_in(self, head: Sequence[bytes]) -> bool:
         """Return whether another table, with the first lines `head`, has these names in its first row."""
@@ -59,8 +62,9 @@ class Table:
         return set(self.names or ()) <= {cell.strip() for cell in cells or ()}
 
     def __str__(self) -> str:
-        places = sorted((*self.columns[0], self.columns[1]))
-        header = f"header ({', '.join(self.header[i].strip() for i in places)})" if self.header else ""
+        places = sorted((*self.columns[0], *(self.flags or self.columns[1:])))
+        named = shortened([self.header[i].strip() for i in places], _LISTED) if self.header else ""
+        header = f"header ({named})" if self.header else ""
         quotes = {("\t", True): " with CSV quotes"}.get((self.separator, self.dialect.quoted), "")
         return f"{self.kind}{quotes}, {_NAMES.get(self.width, self.width)} columns{self.where}, {header or 'no header'}"
 
@@ -72,14 +76,16 @@ class Table:
             return f"{known} (column {place + 1})" if known else f"column {place + 1}"
 
         sources, target = self.columns
-        others = [name(it) for it in range(self.width) if it not in (*sources, target)]
-        used = f"{self.roles.source}: {' + '.join(map(name, sources))}; {self.roles.target}: {name(target)}"
+        targets = self.flags or (target,)
+        others = [name(it) for it in range(self.width) if it not in (*sources, *targets)]
+        labels = shortened([name(it) for it in targets], _LISTED)
+        used = f"{self.roles.source}: {' + '.join(map(name, sources))}; {self.roles.target}: {labels}"
         return used + (f"; not used: {', '.join(others)}" if others else "")
 
     def read(self, lines: Iterable[bytes], report: Report, before: int) -> Generator[Pair, None, int]:
         """Yield the pairs, then return the number of lines. Line numbers start at `before` + 1."""
         sources, target = self.columns
-        last = max(*sources, target)
+        last = max(*sources, target, *self.flags)
         listed = self.width if self.header else last + 1  # columns that the report or the description has named
         n_rows = number = ignored = quoted = 0
         text = example = ""
@@ -95,10 +101,10 @@ class Table:
                 report.skip(line, self._too_few(cells, text), text)
             elif self.separator != "\t" and len(cells) > self.width:
                 report.skip(line, f"more than {self.width} columns: is a {_named(self.separator)} not quoted?", text)
-            elif why := self.roles.fault(source := self._source(cells), cells[target]):
+            elif why := (found := self._pair(cells))[2]:
                 report.skip(line, why, text)
             else:
-                yield line, source, cells[target]
+                yield line, found[0], found[1]
                 quoted += not self.dialect.quoted and '""' in text and _QUOTED.search(text) is not None
                 if len(cells) > listed:
                     ignored, example = ignored + 1, example or f"{report.place(line)}: {shown(cells[listed])}"
@@ -109,6 +115,17 @@ class Table:
         self._add_notes(report, before, ignored, listed, example)
         report.lines += n_rows - bool(n_rows and self.header)
         return number + text.count("\n")
+
+    def _pair(self, cells: Sequence[str]) -> tuple[str, str, str]:
+        """Return source and target, and the reason why they're unusable or ""."""
+        source, target, wrong = self._source(cells), self.roles.labels_in(cells[self.columns[1]]), ""
+        if self.flags:
+            target, wrong = flagged([self.label(it) for it in self.flags], [cells[it] for it in self.flags])
+        return source, target, self.roles.fault(source, target) or wrong
+
+    def label(self, place: int) -> str:
+        """Return the label that a column of 0 and 1 stands for."""
+        return (self.header[place].strip() if self.header else "") or f"column {place + 1}"
 
     def _source(self, cells: Sequence[str]) -> str:
         sources, _ = self.columns
@@ -161,7 +178,10 @@ def detect_table(
     if data.reverse:
         columns = _reversed(columns)
     credits = next(((i, *it) for i, cells in enumerate(each) if (it := attribution(cells))), None)
-    return Table(dialect, columns, len(names), tuple(names) if header else None, where, roles, doubt, credits)
+    header_row, flags = tuple(names) if header else None, roles.flags(sample, data)
+    if flags:
+        where = f" ({roles.source} in {' and '.join(str(it + 1) for it in columns[0])}, {len(flags)} {roles.plural[1]})"
+    return Table(dialect, columns, len(names), header_row, where, roles, doubt, credits, flags)
 
 
 def sample_table(
@@ -206,7 +226,7 @@ def _chosen(sample: Sample, data: DataConfig, roles: Roles) -> Chosen:
     names = sample.names
     if asked := roles.asked(sample, data):
         sources, target = asked
-        words = {*data.source_column.split(","), data.source_column, data.target_column}
+        words = {*(it for side in (data.source_column, data.target_column) for it in (side, *side.split(",")))}
         by_name = {word.strip() for word in words}.intersection(cell.strip() for cell in names) - {""}
         pair = named_pair([names[i] for i in sorted((*sources, target))]) or named_pair(names, sample.cells)
         known = roles.named(names) != (None, None) or pair is not None

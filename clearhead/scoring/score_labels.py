@@ -53,7 +53,9 @@ LABELS = _Labels(
         "bits_per_byte": Label("bits per byte", ".4f", "-log2 p per byte of text", lower=True),
         "nats_per_character": Label("nats per character", ".4f", "-log p per character", lower=True),
         "accuracy": Label("accuracy", ".4f", "share of correct labels"),
+        "micro_f1": Label("micro F1", ".4f", "F1 of all decisions whether a text has a label"),
         "macro_f1": Label("macro F1", ".4f", "mean F1 of the labels"),
+        "mean_average_precision": Label("mAP", ".4f", "mean area under the precision-recall curves of the labels"),
         "negative_log_likelihood": Label("nats per example", ".4f", "-log p of the correct label", lower=True),
         "calibration_error": Label(
             "calibration", ".4f", "mean gap between confidence and accuracy, in 15 bins", False, lower=True

@@ -85,6 +85,8 @@ class Task(ABC):
     """True if train.loss_on and data.template are supported."""
     answers_text: ClassVar[bool] = True
     """True if a text alone is enough to get an answer; train.watch needs that."""
+    is_tuned: ClassVar[bool] = False
+    """True if settings are chosen on the validation data after training; see `EvaluationResult.tuned`."""
     searches: ClassVar[bool] = True
     """True if the scores depend on the decoding settings."""
 

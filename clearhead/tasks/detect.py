@@ -9,9 +9,9 @@ from typing import Any
 from ..config import Config, DataConfig
 from ..data.forms import RECORDINGS, TRANSCRIPTS
 from ..errors import DataError
-from ..readers.column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES
+from ..readers.column_roles import FAST_TEXT, LABELLED, SENTENCES, SEVERAL, SUMMARIES, with_several_labels
 from ..readers.files import Input, is_folder, is_stream, tree
-from ..readers.json_lines import detect_json_lines
+from ..readers.json_lines import detect_json_lines, labels_of, sample_json, value_at
 from ..readers.lines import HEAD_LINES, read_head, read_lines
 from ..readers.media.labelled_files import are_labels, class_folder_of
 from ..readers.media.media_files import PLURAL, manifest_in, modality_of
@@ -21,6 +21,7 @@ from ..readers.source import as_paths
 from ..readers.tables import begin_with_label, detect_table
 from .detect_columns import CHOSEN, ENOUGH, PAIRS, DetectedTask, are_repeated, objects, of_json, of_lines
 
+_LISTS = ("label", "labels")  # keys of lists that are surely labels
 _BEGINNING = 1 << 16  # bytes to search for JSON keys
 _CAPTIONS = 0.9  # minimum distinct targets per image, for captions
 _ROLES = {"translate": SENTENCES, "classify": LABELLED, "summarize": SUMMARIES}
@@ -56,6 +57,9 @@ def with_modality(config: Config) -> Config:
         config = config.assign({"data.modality": modality_of(paths)}, "data")
     if config.train.loss_on is None and config.train.task in (None, "generate") and _have_answers(paths, config.data):
         config = config.assign({"train.loss_on": "answer"}, "data")
+    undecided = not config.data.label_separator and config.train.task in (None, "classify")
+    if undecided and _have_several_labels(paths, config.data, is_sure=config.train.task is not None):
+        config = config.assign({"data.label_separator": SEVERAL}, "data")
     return config
 
 
@@ -66,6 +70,31 @@ def with_task(config: Config, say: Callable[[str], None]) -> Config:
     if str(found):
         say(str(found))
     return config.assign({"train.task": found.verb}, "data")
+
+
+def _have_several_labels(paths: Sequence[str | Path | Input], data: DataConfig, *, is_sure: bool) -> bool:
+    """Return whether each text has a list of labels, or several columns of 0 and 1. Pipes aren't inspected.
+
+    If the task isn't sure to be classification, only a list called labels counts, or the user's column.
+    """
+    if len(paths) != 1 or is_stream(paths[0]) or data.modality != "text":
+        return False
+    roles = with_several_labels(SEVERAL)
+    try:
+        file = tree(paths[0])[0]
+        head = read_head(file)
+        form = detect_json_lines(file.name, head, data, roles)
+        if form is None:
+            return "," in data.target_column and bool(detect_table(file.name, head, (), data, roles).flags)
+        found = objects(head)
+        one_label = sample_json(file.name, found, LABELLED)[1]
+    except (DataError, OSError):
+        return False
+    if not data.target_column and LABELLED.named(one_label.words)[1] is not None:
+        return False
+    n_lists = sum(labels_of(value_at(it, form.target)[0]) is not None for it in found)
+    named = is_sure or data.target_column or (form.target[-1] in _LISTS and not answers_in(found[0]))
+    return bool(form.flags or (named and 2 * n_lists > len(found)))
 
 
 def _have_answers(paths: Sequence[str | Path | Input], data: DataConfig) -> bool:
@@ -86,7 +115,7 @@ def _columns(paths: Sequence[str | Path | Input], data: DataConfig, verb: str) -
     try:
         file = tree(paths[0])[0]
         head = read_head(file)
-        roles = _ROLES[verb]
+        roles = with_several_labels(data.label_separator) if data.label_separator else _ROLES[verb]
         form = detect_json_lines(file.name, head, data, roles) or detect_table(file.name, head, (), data, roles)
     except (DataError, OSError):
         return ""
@@ -94,6 +123,8 @@ def _columns(paths: Sequence[str | Path | Input], data: DataConfig, verb: str) -
 
 
 def _detected(paths: Sequence[str | Path | Input], data: DataConfig) -> DetectedTask:
+    if data.label_separator:
+        return DetectedTask("classify", "each text has any number of labels")
     if not paths:
         return PAIRS
     if any(map(is_stream, paths)):

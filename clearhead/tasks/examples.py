@@ -70,6 +70,7 @@ class EvaluationResult:
             best and worst answers.
         details: additional lines for the report.
         draw: function that draws pictures of the scores into a model folder.
+        tuned: function that returns settings that suit these answers best, such as thresholds.
     """
 
     scores: TaskScores
@@ -79,6 +80,7 @@ class EvaluationResult:
     singly: Callable[[], Mapping[str, FloatArray]]
     details: str = ""
     draw: Callable[[Path], object] = lambda _: None
+    tuned: Callable[[], Mapping[str, Any]] = dict
 
 
 class ExampleEncoder(Protocol):

@@ -75,6 +75,27 @@ def disagreement(logits: Tensor, others: Tensor, weights: Tensor | None = None) 
     return (terms if weights is None else terms * weights).sum()
 
 
+def label_cross_entropy(logits: Tensor, targets: Tensor, *, smoothing: float = 0.0) -> Tensor:
+    """Return the sum over examples and labels of -q log p - (1 - q) log(1 - p), with p = sigmoid(logits).
+
+    q is 1 - smoothing / 2 for the labels of an example, where `targets` is 1, and smoothing / 2 for the others.
+    (N, C), (N, C) -> ()
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    q = targets.to(logits.dtype) * (1 - smoothing) + smoothing / 2
+    return F.binary_cross_entropy_with_logits(logits, q, reduction="sum")
+
+
+def label_disagreement(logits: Tensor, others: Tensor) -> Tensor:
+    """Return the sum over examples and labels of KL(p || q) + KL(q || p), with p and q the sigmoids of the logits.
+
+    (N, C), (N, C) -> ()
+    """
+    dtype = torch.promote_types(logits.dtype, torch.float32)
+    x, y = logits.to(dtype), others.to(dtype)
+    return ((x.sigmoid() - y.sigmoid()) * (x - y)).sum()
+
+
 def span_cross_entropy(scores: Tensor, answers: Tensor, *, smoothing: float = 0.0) -> Tensor:
     """Return the sum over windows, and over first and last token, of -sum_s q(s) log p(s), with p = softmax(scores).
 

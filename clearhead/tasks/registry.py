@@ -10,7 +10,7 @@ from .base import Task
 
 
 def task_of(config: Config) -> type[Task]:
-    """Return the class of a configuration's task, for its modality, or for prompts with answers.
+    """Return the class of a configuration's task, for its modality, prompts with answers, or several labels.
 
     Raises:
         ConfigError: the task doesn't read data of this modality.
@@ -21,6 +21,8 @@ def task_of(config: Config) -> type[Task]:
         return _imported(name, "prompts", spec.prompts)
     if spec is not None and modality in spec.media:
         return _imported(name, "media", spec.media[modality])
+    if spec is not None and spec.several and config.data.label_separator:
+        return _imported(name, "several", spec.several)
     task = task_named(name)
     if spec is not None and modality not in ("text", *task.modalities):  # text may just be the default
         able = [it for it in TASKS if modality in (*TASKS[it].media, *task_named(it).modalities)]

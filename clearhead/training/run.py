@@ -17,7 +17,7 @@ from ..data.batches import Alternating, Batches, Plan
 from ..decode.registry import IN_MEMORY, prepare_later
 from ..errors import ClearheadError
 from ..folder.checkpoint import METRICS, RunFolder
-from ..folder.model_folder import CARD, load_model_folder, load_weights, model_files, read_card
+from ..folder.model_folder import CARD, load_model_folder, load_weights, model_files, read_card, read_config
 from ..model.linear import remove_lora
 from ..model.transformer import build
 from ..pictures.figures import loss_curve
@@ -215,6 +215,8 @@ def _finish(ready: Opened, trainer: Trainer, stage: Stage, options: RunOptions) 
     processes.gather(None)  # wait until the weights are written
     remove_lora(trainer.model)
     load_weights(trainer.model, load_model_folder(folder.path, allow_custom_code=allowed).weights)
+    if type(prepared.task).is_tuned and prepared.valid is not None:
+        prepared = _tuned(folder, prepared, trainer.model, options)
     judged = _judge(prepared, trainer.model, trainer.state, options)
     section = stage.section(prepared, judged.get("validation")) if stage.section is not None else None
     if prepared.check is not None:
@@ -227,6 +229,18 @@ def _finish(ready: Opened, trainer: Trainer, stage: Stage, options: RunOptions) 
     _write_card(folder, prepared, judged, trainer.state, section)
     _draw(folder, prepared, judged, say)
     folder.finish(trainer.state.step)
+
+
+def _tuned(folder: RunFolder, prepared: Prepared, model: nn.Module, options: RunOptions) -> Prepared:
+    """Choose settings on the validation data, such as thresholds, and store them with the model."""
+    task, allowed = prepared.task, custom_parts(prepared.config).values()
+    found = task.evaluate(model, prepared.valid, prepared.config.decode).tuned()
+    stored = read_config(folder.path, allow_custom_code=allowed).assign(found, "data")
+    options.processes.gather(None)  # wait until every process has read the file
+    if options.processes.leads:
+        folder.write_files(model_files(config=stored.to_record()))
+    config = prepared.config.assign(found, "data")
+    return replace(prepared, config=config, task=type(task)(task.tokenizers, config))
 
 
 def _judge(prepared: Prepared, model: nn.Module, state: State, options: RunOptions) -> dict[str, EvaluationResult]:

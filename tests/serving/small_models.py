@@ -37,6 +37,12 @@ KINDS: dict[str, dict[str, Any]] = {
         "train.loss_on": "answer",
     },
     "classify": {"train.task": "classify", "data.labels": ("cold", "warm")},
+    "labels": {
+        "train.task": "classify",
+        "data.labels": ("cold", "warm"),
+        "data.label_separator": "|",
+        "data.thresholds": (0.0, 1.0),
+    },
     "see": {"train.task": "classify", "data.labels": ("lies", "stands"), **IMAGE},
     "transcribe": {"train.task": "transcribe", "data.joint": True, "decode.max_extra": 4, **AUDIO},
 }

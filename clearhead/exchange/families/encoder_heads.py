@@ -6,10 +6,12 @@ from typing import Any, ClassVar, TypeAlias
 from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
 from ...config.values import spell
+from ...readers.column_roles import SEVERAL
 from ..weight_names import Name, blocks
 from .family import Family
 from .hf_config import HfConfig
 
+MULTI_LABEL = "multi_label_classification"  # a problem_type
 Weights: TypeAlias = Sequence[tuple[str, str]]  # our name of a layer, and theirs
 
 
@@ -35,13 +37,14 @@ class EncoderFamily(Family):
     def head(self, hf_config: HfConfig, task: str) -> dict[str, Any]:
         tied = hf_config.get("tie_word_embeddings", True)
         if task == "classify":
-            labels = _labels(hf_config)
+            labels = _labels(hf_config, several=self.reads_text)
             return {
                 "model.head": "class",
                 "model.pooling": "first",
                 "model.head_layer": self.pooler,
                 "model.n_classes": len(labels),
                 "data.labels": labels,
+                **(_several(hf_config, labels) if self.reads_text else {}),
             }
         if task == "answer":
             return {"model.head": "span"}
@@ -56,7 +59,11 @@ class EncoderFamily(Family):
         labels = config.data.labels
         if config.model.head != "class":
             return {}
-        return {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
+        names = {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
+        if not config.data.label_separator:
+            return names
+        thresholds = {"thresholds": [*config.data.thresholds]} if config.data.thresholds else {}
+        return {**names, "problem_type": MULTI_LABEL, **thresholds}
 
     def lacks(self, model: ModelSettings) -> dict[str, str]:
         of_heads: dict[str, dict[str, Any]] = {
@@ -78,9 +85,9 @@ class EncoderFamily(Family):
         return [*names, *blocks(model.n_encoder_layers, each), *head]
 
 
-def _labels(hf_config: HfConfig) -> tuple[str, ...]:
+def _labels(hf_config: HfConfig, *, several: bool) -> tuple[str, ...]:
     """Return the labels in the order of their numbers."""
-    hf_config.expect("problem_type", "single_label_classification")
+    hf_config.expect("problem_type", "single_label_classification", *((MULTI_LABEL,) if several else ()))
     named = hf_config.get("id2label")
     if named is None:
         return tuple(f"LABEL_{i}" for i in range(hf_config.get("num_labels", 2)))
@@ -88,3 +95,14 @@ def _labels(hf_config: HfConfig) -> tuple[str, ...]:
     if len(labels) < 2 or None in labels:
         raise hf_config.unsupported("id2label", expected="two labels or more, numbered from 0")
     return labels
+
+
+def _several(hf_config: HfConfig, labels: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of a model that gives a text any number of labels, or none."""
+    if hf_config.get("problem_type") != MULTI_LABEL:
+        return {}
+    found = hf_config.get("thresholds", [])  # other programs ignore them
+    fits = isinstance(found, list) and all(isinstance(it, int | float) and 0 <= it <= 1 for it in found)
+    if not fits or len(found) not in (0, len(labels)):
+        raise hf_config.unsupported("thresholds", expected=f"a number from 0 to 1 for each of {len(labels):,} labels")
+    return {"data.label_separator": SEVERAL, "data.thresholds": tuple(map(float, found))}

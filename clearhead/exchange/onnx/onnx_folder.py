@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import ConfigError
 from ...folder.atomic import write_folder
@@ -166,6 +166,8 @@ def _description(loaded: LoadedModel, found: "list[Graph]", precision: str, toke
         values["decode"] = {"suppress": suppressed, "max_extra": config.decode.max_extra}
     if model.head == "class":
         values["labels"] = list(config.data.labels)
+        if config.data.label_separator:  # a sigmoid of each logit is the probability of a label
+            values |= {"several_labels": True, "thresholds": list(cast(Any, loaded.task).thresholds)}
     front = {"patches": ("image_size", "image_channels"), "frames": ("sample_rate",)}.get(model.front, ())
     return values | {name: getattr(model, name) for name in front}
 

@@ -12,6 +12,7 @@ from ...config import Config
 from ...data.corpus import LabelledCorpus
 from ...data.encoding import Encoded
 from ...errors import DataError
+from ...readers.column_roles import label_list
 from ...readers.lines import shown
 from ...readers.pairs import Pairs
 from ...readers.skipped import Skipped
@@ -75,7 +76,7 @@ class LabelledEncoder(ExampleEncoder):
         for i in (i for i, ids in enumerate(tokens) if unk in ids):
             words = ", ".join(self.reader.unknown_words(pairs.sources[i])[:_NAMED])
             noticed.append(Skipped(int(pairs.lines[i]), _UNKNOWN, words))
-        targets = Ragged([[numbers[label]] for label in pairs.targets])
+        targets = Ragged([[numbers[label] for label in label_list(target)] for target in pairs.targets])
         return Encoded(Ragged(tokens), targets, [*range(len(tokens))], [], noticed)
 
 
@@ -127,7 +128,8 @@ def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:
         return {}
     if not 2 <= len(labels) <= _MOST:
         raise _unusable(corpus, f"{_named(labels)} to train on", f"2 to {_MOST:,} labels", len(labels))
-    if len(corpus) >= _ENOUGH and len(labels) > _REPEATED * len(corpus):
+    several = config.data.label_separator
+    if not several and len(corpus) >= _ENOUGH and len(labels) > _REPEATED * len(corpus):
         found = f"{_named(labels)} for {len(corpus):,} {corpus.source.roles.plural[0]} to train on, almost one for each"
         raise _unusable(corpus, found, "labels that are repeated; numbers can't be predicted", len(labels))
     return {"data.labels": labels, "model.n_classes": len(labels)}

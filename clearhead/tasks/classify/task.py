@@ -46,8 +46,8 @@ class Classification(Task):
         "train.eval_sentences": 10_000,  # labelling takes a thousandth of the time of translating
     }
     unused = ("model.n_token_types", *search_settings_but("batch_tokens"))
-    scores = ("loss", "accuracy", "macro_f1")
-    compared_by = ("accuracy", "right_probability")
+    scores: ClassVar[Sequence[str]] = ("loss", "accuracy", "macro_f1")
+    compared_by: ClassVar[Sequence[str]] = ("accuracy", "right_probability")
     has_labels = True
     searches = False
 
@@ -97,22 +97,36 @@ class Classification(Task):
         """
         import torch
 
-        from ..loss import class_cross_entropy, disagreement
-
-        device, texts = self.config.train.device, self.reader.tensor(examples.sources, rows)
+        texts = self.reader.tensor(examples.sources, rows)
         if model.training:
             texts = cast("EncoderModel", model).encoder.embedding.augment(texts)
-        targets, weights = on_device(examples.numbers[rows], device), None
-        if self.config.train.balance:
-            weights = on_device(examples.weights(len(self.labels)), device)
         drops = any(self.config.value(name) for name in DROPOUT)
         if not (self.config.train.r_drop and drops):
-            return class_cross_entropy(model(texts), targets, smoothing=smoothing, weights=weights)
+            return self.cross_entropy(model(texts), examples, rows, smoothing)
         both = model(torch.cat((texts, texts)))
-        right = class_cross_entropy(both, targets.repeat(2), smoothing=smoothing, weights=weights)
-        one, other = both.chunk(2)
-        apart = disagreement(one, other, None if weights is None else weights[targets])
-        return right / 2 + self.config.train.r_drop / 4 * apart
+        right = self.cross_entropy(both, examples, np.tile(rows, 2), smoothing)
+        return right / 2 + self.config.train.r_drop / 4 * self.disagreement(both, examples, rows)
+
+    def cross_entropy(self, logits: "Tensor", examples: LabelledExamples, rows: IntArray, smoothing: float) -> "Tensor":
+        """Return the cross-entropy, summed over the texts in these rows. (B, C), (B,) -> ()"""
+        from ..loss import class_cross_entropy
+
+        targets, weights = self._targets(examples, rows)
+        return class_cross_entropy(logits, targets, smoothing=smoothing, weights=weights)
+
+    def disagreement(self, logits: "Tensor", examples: LabelledExamples, rows: IntArray) -> "Tensor":
+        """Return the difference between two predictions for the texts in these rows. (2B, C), (B,) -> ()"""
+        from ..loss import disagreement
+
+        (one, other), (targets, weights) = logits.chunk(2), self._targets(examples, rows)
+        return disagreement(one, other, None if weights is None else weights[targets])
+
+    def _targets(self, examples: LabelledExamples, rows: IntArray) -> "tuple[Tensor, Tensor | None]":
+        """Return the label numbers of texts (B,), and with train.balance a weight for each label (C,)."""
+        device, weights = self.config.train.device, None
+        if self.config.train.balance:
+            weights = on_device(examples.weights(len(self.labels)), device)
+        return on_device(examples.numbers[rows], device), weights
 
     def log_probabilities(self, model: "nn.Module", texts: Ragged, together: int) -> FloatArray:
         """Return the log-probability of every label for each text, reading `together` tokens at a time. (N, C)"""
@@ -126,8 +140,13 @@ class Classification(Task):
         with evaluation(model), torch.inference_mode():
             for rows in batches.epoch(0):
                 logits = model(self.reader.tensor(texts, rows))
-                found[rows] = logits.double().log_softmax(-1).cpu().numpy()
+                found[rows] = self.log_p(logits.double()).cpu().numpy()
         return found
+
+    @staticmethod
+    def log_p(logits: "Tensor") -> "Tensor":
+        """Return the log-probability of every label. (B, C) -> (B, C)"""
+        return logits.log_softmax(-1)
 
     def answers(self, model: "nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
         """Return the most likely label of each text."""
@@ -190,6 +209,6 @@ class Classification(Task):
         return values if scores.loss is None else {"loss": scores.loss, **values}
 
     def compare(self, systems: Sequence[tuple[str, EvaluationResult]]) -> Comparison:
-        """Compare the accuracy of several models with that of the first one."""
-        name = "accuracy"
+        """Compare the first of the scores `compared_by` of several models with that of the first one."""
+        name = self.compared_by[0]
         return Comparison({name: compare_means([(system, it.singly()[name]) for system, it in systems])}, {})

@@ -222,6 +222,34 @@ def test_a_setting_that_is_not_supported_is_named(changed, family, task, name, v
     assert (caught.value.name, caught.value.value) == (name, value)
 
 
+@pytest.mark.parametrize("family", ["Bert", "Roberta", "DistilBert"])
+def test_several_labels_are_independent_and_thresholds_are_kept(changed, hf, family, tmp_path) -> None:
+    folder = changed(family, problem_type="multi_label_classification", thresholds=[0.2, 0.9])
+    app = clearhead.load(import_model(folder, tmp_path / "model"))
+    assert (app.config.data.label_separator, app.config.data.thresholds) == ("|", (0.2, 0.9))
+    theirs = hf.AutoModelForSequenceClassification.from_pretrained(folder)
+    [text] = [line for line in LINES[:40] if 5 < len(line) < 30][:1]
+    ids = torch.tensor([TOKENIZERS[family].encode(text).ids])
+    with torch.no_grad():
+        expected = theirs.eval()(ids).logits.sigmoid()[0].tolist()
+    [found] = app.results([text])
+    assert [found.probabilities[f"LABEL_{i}"] for i in range(2)] == pytest.approx(expected, abs=1e-5)
+    assert {*found.labels} == {f"LABEL_{i}" for i in range(2) if expected[i] >= (0.2, 0.9)[i]}
+    (tmp_path / "exported").mkdir()
+    imported = read(folder)
+    save_exported(imported, tmp_path / "exported")
+    values = json.loads((tmp_path / "exported" / "config.json").read_text())
+    assert (values["problem_type"], values["thresholds"]) == ("multi_label_classification", [0.2, 0.9])
+    assert read(tmp_path / "exported").config == imported.config
+
+
+@pytest.mark.parametrize("thresholds", [[0.5], [0.5, 2], "0.5"])
+def test_thresholds_that_do_not_fit_the_labels_are_an_error(changed, thresholds) -> None:
+    with pytest.raises(ModelError) as caught:
+        read(changed("Bert", problem_type="multi_label_classification", thresholds=thresholds))
+    assert caught.value.name == "thresholds"
+
+
 def test_a_class_that_is_not_supported_is_named(changed) -> None:
     with pytest.raises(ModelError) as caught:
         read(changed("Bert", architectures=["BertForTokenClassification"]))

@@ -13,6 +13,7 @@ from clearhead.folder.model_folder import model_files, save_files
 from clearhead.model.transformer import build
 from clearhead.tokenization.source_and_target import train_tokenizers
 from tests.builders import ENGLISH, FRENCH
+from tests.serving.small_models import make
 
 onnxruntime = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
@@ -75,6 +76,19 @@ def test_the_description_names_tensors_tokens_and_limits(folders: dict[str, Path
 
 
 @pytest.mark.slow
+def test_several_labels_have_probabilities_and_thresholds_of_their_own(tmp_path: Path) -> None:
+    app = load(make(tmp_path / "model", "labels"), device="cpu")
+    export(app.loaded, tmp_path / "onnx", precision="fp32")
+    about = json.loads((tmp_path / "onnx" / "model.json").read_text(encoding="utf-8"))
+    assert (about["labels"], about["several_labels"], about["thresholds"]) == (["cold", "warm"], True, [0.0, 1.0])
+    tokens = app.task.reader.joined(app.task.reader.encode(["She sings."])[0])
+    session = onnxruntime.InferenceSession(tmp_path / "onnx" / "encoder.onnx")
+    [logits] = session.run(None, {"source": np.array([tokens[0]])})
+    [found] = app.results(["She sings."])
+    expected = [found.probabilities[it] for it in about["labels"]]
+    assert (1 / (1 + np.exp(-logits[0]))).tolist() == pytest.approx(expected, abs=1e-6)
+
+
 def test_two_vocabularies_are_two_files(tmp_path: Path) -> None:
     values = {"data.joint": False, "data.tokenizer": "word", "data.train": ["pairs.tsv"], "data.batch_tokens": 512}
     values |= {"model.d_model": 8, "model.n_heads": 2, "model.d_ff": 8, "model.max_len": 20, "model.tie": "target"}

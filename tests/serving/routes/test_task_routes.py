@@ -126,7 +126,9 @@ def test_one_bad_text_fails_no_other_request(served) -> None:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return {kind: make(tmp_path_factory.mktemp(kind), kind) for kind in ("generate", "sample", "classify", "see")}
+    return {
+        kind: make(tmp_path_factory.mktemp(kind), kind) for kind in ("generate", "sample", "classify", "labels", "see")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +183,18 @@ def test_one_bad_text_of_several_fails_the_request_and_a_good_one_at_the_same_ti
 def test_labels_are_the_records_of_json(others, folders) -> None:
     [expected] = plain(load(folders["classify"]).results(["She sings."]))
     same(others.post("/api/classify", {"text": "She sings.", "model": "classify"}).json(), expected)
+
+
+def test_several_labels_are_a_list_and_have_no_page(others, folders) -> None:
+    [expected] = plain(load(folders["labels"]).results(["She sings."]))
+    found = others.post("/api/classify", {"text": "She sings.", "model": "labels"}).json()
+    same(found, expected)
+    assert (found["label"], found["labels"]) == ("cold", ["cold"])
+    components = others.ask("GET", "/openapi.json").json()["components"]["schemas"]
+    assert {*components["LabelSet"]["properties"]} | {"format_version"} == {*found}
+    for path in ("/api/explain", "/api/page"):
+        reply = others.post(path, {"text": "She sings.", "model": "labels"})
+        assert reply.status == 400 and "several labels" in reply.json()["error"]["message"]
 
 
 @pytest.fixture(scope="module")

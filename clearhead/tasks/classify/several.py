@@ -1,0 +1,200 @@
+"""Classification of texts with any number of labels: a sigmoid for each label, with a threshold of its own."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ...config import Config, DecodeConfig
+from ...config.values import require
+from ...decode.model_handle import ModelHandle, as_module
+from ...errors import ConfigError
+from ...readers.column_roles import label_list
+from ...readers.pairs import Pairs
+from ...readers.skipped import Skipped
+from ...scoring.bootstrap import FloatArray
+from ...scoring.label_set_scores import (
+    DEFAULT,
+    BoolArray,
+    LabelSetScores,
+    best_thresholds,
+    label_set_scores,
+    label_table,
+)
+from ...tokenization.ragged import IntArray, Ragged
+from ..base import EvaluationResult, HeldOut
+from ..source_reader import SourceReader, on_device
+from .examples import UNSEEN, LabelledExamples
+from .task import Classification
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from ...inspection.views.explanation import Explanation
+
+
+@dataclass(frozen=True)
+class SeveralLabels(LabelledExamples):
+    """Texts as tokens. The target of each is the numbers of its labels, which may be none."""
+
+    def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Any:
+        one_each = Ragged.of(np.zeros(len(self), np.int32), np.ones(len(self), np.int64))  # each text counts the same
+        return LabelledExamples(self.sources, one_each, positions=self.positions).batches(max_tokens, seed, max_rows)
+
+
+@dataclass(frozen=True)
+class HeldOutSeveral(HeldOut):
+    """Held-out texts. Those with an unknown label have no loss.
+
+    Args:
+        labels: the labels of the model, followed by the ones it doesn't know.
+        truth: whether each text has each label (N, C).
+    """
+
+    labels: tuple[str, ...] = field(kw_only=True)
+    truth: BoolArray = field(kw_only=True)
+
+    @classmethod
+    def of(cls, pairs: Pairs, reader: SourceReader, known: Sequence[str], separator: str) -> "HeldOutSeveral":
+        """Prepare texts for scoring. An unknown label is never predicted."""
+        given = [label_list(it) for it in pairs.targets]
+        labels = (*known, *sorted({it for own in given for it in own} - {*known}))
+        numbers = {label: number for number, label in enumerate(labels)}
+        found = reader.readable(pairs)
+        truth = np.zeros((len(found.places), len(labels)), np.bool_)
+        for row, i in enumerate(found.places):
+            truth[row, [numbers[it] for it in given[i]]] = True
+        unseen, too_long = np.any(truth[:, len(known) :], axis=1), [*found.unread]
+        for i in (i for i, is_unseen in zip(found.places, unseen.tolist()) if is_unseen):
+            names = separator.join(it for it in given[i] if it not in known)
+            too_long.append(Skipped(int(pairs.lines[i]), UNSEEN, f"{names}: {pairs.sources[i]}"))
+        encoded = found.arrays.take(np.flatnonzero(~unseen)) if unseen.any() else found.arrays
+        targets = Ragged([np.flatnonzero(row).tolist() for row in truth[~unseen]])
+        examples = SeveralLabels(encoded, targets, positions=reader.positions)
+        texts, references = [pairs.sources[i] for i in found.places], [[separator.join(given[i])] for i in found.places]
+        n_cut = int((found.cut > 0).sum())
+        return cls(examples, too_long, n_cut, texts, references, found.arrays, labels=labels, truth=truth)
+
+
+@dataclass(frozen=True)
+class SeveralScores:
+    """The scores of texts with any number of labels.
+
+    Args:
+        scores: F1, average precision and exact matches, in which an unknown label counts as missed.
+        loss: the mean -log p of all labels of a text in nats, over texts with known labels; None without any.
+        n_unseen: the number of texts with an unknown label.
+    """
+
+    scores: LabelSetScores
+    loss: float | None
+    n_unseen: int
+
+    def to_dict(self) -> dict[str, Any]:
+        values = self.scores.to_dict()
+        found = {"texts": values.pop("examples"), **values, "unseen_labels": self.n_unseen}
+        return found | ({} if self.loss is None else {"negative_log_likelihood": self.loss})
+
+
+class MultiLabelClassification(Classification):
+    """Give texts any number of labels."""
+
+    title = "A text classifier with several labels per text"
+    defaults: ClassVar[dict[str, Any]] = {
+        **Classification.defaults,
+        "train.r_drop": 0.0,  # rare labels are hardly learned with it: two readings soon agree on no label
+    }
+    scores = ("loss", "micro_f1", "macro_f1", "mean_average_precision")
+    compared_by = ("exact_match",)
+    is_tuned = True
+
+    @classmethod
+    def derived(cls, config: Config) -> Mapping[str, Any]:
+        what = "doesn't work with several labels per text, which have no common weight"
+        require(not config.train.balance, "train.balance", True, "false", what=what, fix="leave out train.balance")
+        return super().derived(config)
+
+    @property
+    def separator(self) -> str:
+        """What separates the labels in an answer."""
+        return self.config.data.label_separator
+
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        """The probability from which a text has each label."""
+        return self.config.data.thresholds or (DEFAULT,) * len(self.labels)
+
+    def chosen(self, p: Sequence[float]) -> list[str]:
+        """Return the labels of a text with these probabilities, the most likely first. (C,)"""
+        given = [number for number, it in enumerate(self.thresholds) if p[number] >= it]
+        return [self.labels[number] for number in sorted(given, key=lambda it: -p[it])]
+
+    def examples(self, sides: tuple[Ragged, Ragged]) -> SeveralLabels:
+        return SeveralLabels(*sides, positions=self.reader.positions)
+
+    def hold_out(self, data: Pairs) -> HeldOutSeveral:  # type: ignore[override]
+        return HeldOutSeveral.of(data, self.reader, self.labels, self.separator)
+
+    def cross_entropy(self, logits: "Tensor", examples: LabelledExamples, rows: IntArray, smoothing: float) -> "Tensor":
+        """Return the binary cross-entropy of each label, summed over labels and texts. (B, C), (B,) -> ()"""
+        from ..loss import label_cross_entropy
+
+        targets = np.zeros((len(rows), len(self.labels)), np.float32)
+        for own, row in zip(targets, rows.tolist()):
+            own[examples.targets.array(row)] = 1
+        return label_cross_entropy(logits, on_device(targets, self.config.train.device), smoothing=smoothing)
+
+    def disagreement(self, logits: "Tensor", examples: LabelledExamples, rows: IntArray) -> "Tensor":
+        from ..loss import label_disagreement
+
+        return label_disagreement(*logits.chunk(2))
+
+    @staticmethod
+    def log_p(logits: "Tensor") -> "Tensor":
+        from torch.nn.functional import logsigmoid
+
+        return logsigmoid(logits)
+
+    def answers(self, model: "nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
+        """Return the labels of each text, joined by data.label_separator."""
+        encoded, _ = self.reader.encode(texts)
+        p = np.exp(self.log_probabilities(model, self.reader.joined(encoded), decode.batch_tokens))
+        return [self.separator.join(self.chosen(it)) for it in p.tolist()]
+
+    def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
+        """Raise ConfigError: an explanation is about one choice among labels."""
+        what = "a model that gives a text several labels can't be explained"
+        fix = "use `clearhead classify --json` for the probability of each label"
+        expected = "a model with one label per text"
+        raise ConfigError(what, expected=expected, fix=fix, name="data.label_separator", value=self.separator)
+
+    def evaluate(  # type: ignore[override]
+        self, model: "ModelHandle | nn.Module", held_out: HeldOutSeveral, decode: DecodeConfig
+    ) -> EvaluationResult:
+        log_p = self.log_probabilities(as_module(model), held_out.encoded, decode.batch_tokens)
+        n, truth = len(self.labels), held_out.truth
+        p, known = np.exp(log_p), ~np.any(truth[:, n:], axis=1)
+        of_known = np.where(truth[:, :n], log_p, np.log1p(-p.clip(max=1 - 1e-16))).sum(1)
+        never = np.zeros((len(p), len(held_out.labels) - n))
+        thresholds = (*self.thresholds, *(1.0,) * never.shape[1])
+        scores = label_set_scores(np.concatenate([p, never], 1), truth, held_out.labels, thresholds)
+        return EvaluationResult(
+            SeveralScores(scores, float(-of_known[known].mean()) if known.any() else None, int((~known).sum())),
+            held_out.sources,
+            [self.separator.join(self.chosen(it)) for it in p.tolist()],
+            held_out.references,
+            _per_text(scores, np.exp(of_known)),
+            label_table(scores),
+            tuned=lambda: {"data.thresholds": best_thresholds(p, truth[:, :n])},
+        )
+
+    def numbers(self, scores: SeveralScores) -> dict[str, float]:  # type: ignore[override]
+        names = ("micro_f1", "macro_f1", "mean_average_precision")
+        values = {name: getattr(scores.scores, name) for name in names}
+        return values if scores.loss is None else {"loss": scores.loss, **values}
+
+
+def _per_text(scores: LabelSetScores, p: FloatArray) -> Callable[[], dict[str, FloatArray]]:
+    """Return a function that returns the scores of each text, which is ranked by the probability of its labels."""
+    return lambda: {"right_probability": p, "exact_match": scores.exact_match.values.astype(np.float64)}
