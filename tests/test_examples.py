@@ -76,13 +76,13 @@ def test_the_shapes_of_multi_head_attention(capsys) -> None:
 
 def test_a_translator_of_letters_trains_and_answers(tmp_path: Path, capsys) -> None:
     example = runpy.run_path(str(EXAMPLES / "english_french_characters.py"))
-    pairs = example["load"](200)
-    assert len(pairs) == 200 and all(max(map(len, pair)) <= 28 for pair in pairs)
+    pairs = example["load"](100)
+    assert len(pairs) == 100 and all(max(map(len, pair)) <= 28 for pair in pairs)
     numbers = example["vocabulary"](pairs)
     assert sorted(numbers.values()) == list(range(3, 3 + len(numbers)))
     net = example["model"](numbers)
-    history = example["train"](net, pairs, numbers, epochs=6)
-    assert len(history) == 6 * 4 and sum(history[-4:]) < 0.8 * sum(history[:4])
+    history = example["train"](net, pairs, numbers, epochs=4)
+    assert len(history) == 4 * 2 and sum(history[-2:]) < 0.8 * sum(history[:2])
     example["figure"](history, tmp_path / "loss.png")
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(DataError, match=r"'ß' is not among the \d+ letters of training"):

@@ -1,29 +1,8 @@
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from ..conftest import Run
-
-EXAMPLES = Path(__file__).parents[3] / "examples"
-TEXTS = "I am hungry.\nYou are late. </s>\n\nThey sing and sleep well: été, 3 €, 漢字.\n"
-
-
-def test_what_is_exported_translates_without_torch_as_translate_does(run: Run, model_folder: Path, tmp_path: Path):
-    pytest.importorskip("onnxscript")
-    pytest.importorskip("onnxruntime")
-    out = tmp_path / "onnx"
-    done = run("export", model_folder, "--to", "onnx", "--out", out)
-    assert (done.code, done.out) == (0, "")
-    assert "wrote" in done.err and len(done.err.splitlines()) == 1
-    names = {"decoder.onnx", "encoder.onnx", "model.json", "tokenizer.json", "weights.bin"}
-    assert {it.name for it in out.iterdir()} == names
-    example = [sys.executable, str(EXAMPLES / "translate_onnx.py"), str(out)]
-    found = subprocess.run(example, input=TEXTS.encode(), capture_output=True, check=True).stdout.decode()
-    assert found.splitlines() == [
-        run("translate", model_folder, "--decode.beam=1", text).out.removesuffix("\n") for text in TEXTS.splitlines()
-    ]
 
 
 @pytest.mark.parametrize(("words", "name"), [

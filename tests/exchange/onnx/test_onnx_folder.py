@@ -1,11 +1,15 @@
+import io
 import json
+import subprocess
 import sys
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from clearhead.api import load
+from clearhead.cli import main
 from clearhead.config import Config
 from clearhead.errors import ConfigError
 from clearhead.exchange.onnx.onnx_folder import WEIGHTS, export
@@ -20,13 +24,28 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
+TEXTS = "I am hungry.\nYou are late. </s>\n\nThey sing and sleep well: été, 3 €, 漢字.\n"
+
+
 @pytest.fixture(scope="module")
-def folders(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A model exported in both precisions."""
-    out = {it: tmp_path_factory.mktemp("onnx") / it for it in ("fp32", "int8")}
-    for precision, folder in out.items():
-        export(load(model_folder, device="cpu").loaded, folder, precision=precision)
+def folder(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that the command line has exported, which takes ten seconds."""
+    out, said = tmp_path_factory.mktemp("onnx") / "fp32", io.StringIO()
+    with redirect_stderr(said):
+        assert main(["export", str(model_folder), "--to", "onnx", "--out", str(out)]) == 0
+    assert "wrote" in said.getvalue() and len(said.getvalue().splitlines()) == 1
     return out
+
+
+def test_what_is_exported_translates_without_torch_as_translate_does(folder: Path, model_folder: Path, capsys) -> None:
+    names = {"decoder.onnx", "encoder.onnx", "model.json", "tokenizer.json", "weights.bin"}
+    assert {it.name for it in folder.iterdir()} == names
+    example = [sys.executable, str(EXAMPLES / "translate_onnx.py"), str(folder)]
+    found = subprocess.run(example, input=TEXTS.encode(), capture_output=True, check=True).stdout.decode()
+    for text in TEXTS.splitlines():
+        assert main(["translate", str(model_folder), "--decode.beam=1", text]) == 0
+    assert found == capsys.readouterr().out
 
 
 def first_logits(folder: Path, source: list[int]) -> np.ndarray:
@@ -40,7 +59,11 @@ def first_logits(folder: Path, source: list[int]) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_matrices_of_8_bits_change_logits_little_and_need_less_room(folders: dict[str, Path]) -> None:
+def test_matrices_of_8_bits_change_logits_little_and_need_less_room(
+    folder: Path, model_folder: Path, tmp_path: Path
+) -> None:
+    folders = {"fp32": folder, "int8": tmp_path / "int8"}
+    export(load(model_folder, device="cpu").loaded, folders["int8"], precision="int8")
     source = [5, 80, 200, 31, 2]
     exact, rounded = (first_logits(folders[it], source) for it in ("fp32", "int8"))
     deviation = np.abs(rounded - exact).max() / exact.std()
@@ -49,19 +72,19 @@ def test_matrices_of_8_bits_change_logits_little_and_need_less_room(folders: dic
     assert sizes["int8"] < sizes["fp32"] / 2
 
 
-def test_the_models_share_a_file_in_which_tied_weights_are_stored_once(folders, model_folder: Path) -> None:
+def test_the_models_share_a_file_in_which_tied_weights_are_stored_once(folder: Path, model_folder: Path) -> None:
     numbers = sum(it.numel() for it in load(model_folder, device="cpu").model.parameters())
     table = 40 * 16  # of positions, which isn't a parameter
-    assert (folders["fp32"] / WEIGHTS).stat().st_size < 4 * (numbers + table) + 64 * 20
+    assert (folder / WEIGHTS).stat().st_size < 4 * (numbers + table) + 64 * 20
     for name in ("encoder", "decoder"):
-        model = onnx.load(folders["fp32"] / f"{name}.onnx", load_external_data=False)
+        model = onnx.load(folder / f"{name}.onnx", load_external_data=False)
         places = [{it.key: it.value for it in tensor.external_data} for tensor in model.graph.initializer]
         assert {it["location"] for it in places if it} == {WEIGHTS}
         assert not any(part.metadata_props or part.doc_string for part in model.graph.node)
 
 
-def test_the_description_names_tensors_tokens_and_limits(folders: dict[str, Path]) -> None:
-    about = json.loads((folders["fp32"] / "model.json").read_text(encoding="utf-8"))
+def test_the_description_names_tensors_tokens_and_limits(folder: Path) -> None:
+    about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
     assert (about["task"], about["topology"], about["precision"]) == ("translate", "encoder-decoder", "fp32")
     assert (about["max_len"], about["positions"], about["begins_with_bos"]) == (40, "sinusoidal", False)
     assert about["special_ids"] == {"pad": 0, "bos": 1, "eos": 2, "unk": 3, "mask": 3, "start": 1, "ends": True} | {
@@ -70,7 +93,7 @@ def test_the_description_names_tensors_tokens_and_limits(folders: dict[str, Path
     assert about["decode"] == {"suppress": [0, 1, 3], "max_extra": 4}
     assert about["tokenizers"] == {"source": "tokenizer.json", "target": "tokenizer.json"}
     for name, graph in about["graphs"].items():
-        session = onnxruntime.InferenceSession(folders["fp32"] / graph["file"])
+        session = onnxruntime.InferenceSession(folder / graph["file"])
         for ports, found in ((graph["inputs"], session.get_inputs()), (graph["outputs"], session.get_outputs())):
             assert [(it["name"], it["shape"]) for it in ports] == [(it.name, it.shape) for it in found], name
 
