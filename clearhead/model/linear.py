@@ -108,7 +108,7 @@ class LoraLinear(Linear):
         self.lora_b = nn.Parameter(self.weight.new_zeros(self.out_features, rank))
         nn.init.kaiming_uniform_(self.lora_a, a=5**0.5)
 
-    def forward(self, x: Tensor) -> Tensor:  # (..., in_features) -> (..., out_features)
+    def forward(self, x: Tensor) -> Tensor:  # (..., D) -> (..., F)
         return super().forward(x) + self.scale * _product(_product(x, self.lora_a), self.lora_b)
 
 

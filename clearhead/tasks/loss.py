@@ -132,9 +132,9 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 class _ProjectedCrossEntropy(torch.autograd.Function):
     """The loss of projected vectors, with all gradients.
 
-    Passes over the logits take most of the time, so the only one is the softmax, which replaces them. The share of the
-    loss that's spread over the vocabulary is linear in the logits, so it needs only sums of weights and of vectors. For
-    logits y = x W^T + b, p = softmax(y), target t, smoothing s and n tokens other than padding:
+    Passes over logits take most of the time, so they are two maxima and the softmax, which replaces them. The share
+    of the loss that's spread over the vocabulary is linear in the logits, so it needs only sums of weights and vectors.
+    For logits y = x W^T + b, p = softmax(y), target t, smoothing s and n tokens other than padding:
 
         loss    = -log p_t + s y_t - (s/n) u(y),  with u(y) = sum of all y_v but padding's = x u(W) + u(b)
         d/dx    = (p - (1-s) [t]) W - (s/n) u(W)
@@ -159,9 +159,10 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             block = blocks[rows]
             p = F.linear(block, w, b)
             target = _inside(targets[rows], p)
-            wanted = smoothing * p.gather(-1, target).to(exact)
+            highest, own = p.amax(-1, keepdim=True).to(exact), p.gather(-1, target).to(exact)
             torch.softmax(p, -1, out=p)
-            wanted -= _log_of_targets(p, target, block, w, b)
+            log_p = own - highest + p.amax(-1, keepdim=True).to(exact).log()  # p of the target itself may be 0
+            wanted = smoothing * own - log_p
             loss += wanted.masked_fill_(padded[rows], 0.0).sum()
             p[torch.arange(len(p), device=p.device), target[:, 0]] += smoothing - 1  # scatter_add_ would copy all of p
             if of_x is not None:
@@ -232,19 +233,6 @@ def _loss(logits: Tensor, targets: Tensor, smoothing: float, pad: int, gradient:
         p.scatter_add_(-1, _inside(target, p), p.new_full(target.shape, smoothing - 1))
         gradient[rows] = p.mul_(real)
     return loss
-
-
-def _log_of_targets(p: Tensor, targets: Tensor, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    """Return log p of each target, with p = softmax(x w^T + b). Where p underflows, the logits are computed again.
-
-    (N, V), (N, 1), (N, D) -> (N, 1)
-    """
-    likely = p.gather(-1, targets)
-    log_p, small = likely.to(torch.promote_types(p.dtype, torch.float32)).log(), likely < torch.finfo(p.dtype).tiny
-    if small.any():
-        rows = small[:, 0]
-        log_p[rows] = F.linear(x[rows], w, b).to(log_p.dtype).log_softmax(-1).gather(-1, targets[rows])
-    return log_p
 
 
 def _padded(rows: Tensor, value: float) -> Tensor:

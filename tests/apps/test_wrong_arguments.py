@@ -13,7 +13,7 @@ from clearhead.apps.app import App
 from tests.builders import make_encoder_folder
 
 WRONG = [5, 1.5, "\ud800", "\0", b"x", [5], ["\ud800"], [None], {"a": 1}, object(), True, 10**400, np.zeros(2), [["a"]]]
-INTERNAL = {"result", "writer", "generator"}  # called by other modules only
+INTERNAL = {"result", "writer", "generator", "row_results"}  # called by other modules only
 LONG = {"ablate", "verify"}  # read data like `evaluate`
 
 

@@ -70,7 +70,7 @@ def assert_equal(found: list[dict[str, Any]], expected: list[dict[str, Any]]) ->
         assert ours["score"] == pytest.approx(theirs["score"], abs=1e-5 if tie else 1e-4)
         if not tie:
             assert ours["text"] == theirs["text"]
-            assert ours["logprobs"] == pytest.approx(theirs["logprobs"], abs=1e-4)
+            assert ours["logprobs"] == pytest.approx(theirs["logprobs"], abs=3e-4)  # float32, by other sums
 
 
 def numbered(combination: dict[str, Any]) -> str:

@@ -69,14 +69,17 @@ class Statement(NamedTuple):
 
 
 def functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """The public functions and methods of a module that give tensors, but for those that only autograd calls."""
+    """The public functions and methods of a module that give tensors.
+
+    Those that only autograd calls, and those that give weights by name, have no shapes to state.
+    """
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and "torch.autograd.Function" in map(ast.unparse, node.bases):
             continue
         for inner in node.body if isinstance(node, ast.ClassDef) else [node]:
             if isinstance(inner, ast.FunctionDef) and not inner.name.startswith("_"):
                 returns = ast.unparse(inner.returns)
-                if "Tensor" in returns or "Rotation" in returns:
+                if ("Tensor" in returns or "Rotation" in returns) and not returns.startswith("dict"):
                     yield f"{node.name}.{inner.name}" if node is not inner else inner.name, inner
 
 
@@ -212,6 +215,8 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "heads.SpanFinder.forward": lambda x, allowed: heads.SpanFinder(D)(x, allowed > 0),
     "heads.TokenPredictor.forward": lambda x, at: heads.TokenPredictor(tokens.Projection(D, V))(x, ids(at) % 10),
     "heads.TokenTransform.forward": lambda x: heads.TokenTransform(D, norms.LayerNorm(D))(x),
+    "linear.Linear.forward": lambda x: linear.Linear(D, F)(x),
+    "linear.LoraLinear.forward": lambda x: linear.LoraLinear(linear.Linear(D, F), 2, 1.0)(x),
     "linear.Linear.matrices": lambda x: linear.Linear(D, F, F).matrices(x),
     "masks.padding_mask": lambda x: masks.padding_mask(ids(x)),
     "masks.recent_mask": lambda queries, keys: masks.recent_mask(queries, keys, 2),

@@ -135,11 +135,11 @@ def _as_json(config: Config, folder: dict[str, Any] | None) -> str:
 
 def _check_files(config: ModelConfig, folder: Path) -> None:
     """Raise ModelError if the weights or the tokenizer don't fit the configuration, which could be huge, or damaged."""
-    from ...folder.adapters import weights_digest
-    from ...folder.model_folder import TOKENIZER, load_model_folder, read_tokenizer
+    from ...folder.adapters import ADAPTER_WEIGHTS
+    from ...folder.model_folder import TOKENIZER, WEIGHTS, load_model_folder, read_tokenizer
     from ...tokenization.source_and_target import Tokenizers
 
-    if weights_digest(folder) is not None:
+    if any((folder / name).exists() for name in (WEIGHTS, ADAPTER_WEIGHTS)):
         load_model_folder(folder, allow_custom_code=True, numpy=True)
     Tokenizers.for_model(read_tokenizer(folder), config, origin=str(folder / TOKENIZER))
 

@@ -43,6 +43,7 @@ _RARE = (
     "train.threads",
     "train.memory",
     "train.loss_on",
+    "train.freeze",
 )
 _HELPS = {
     "train.task": "translate, generate, classify, answer, summarize, transcribe or fill (default: detected)",
@@ -169,7 +170,6 @@ VERB = Verb(
     examples=(
         "clearhead train pairs.tsv --out models/en-fr",
         "clearhead train text.en text.fr --out models/en-fr --preset small --steps 9000",
-        "clearhead train tickets.csv --dry-run",
         "clearhead train tickets.csv --out queues --text subject,body --label queue",
         "clearhead train book.txt --out models/book --task generate --budget 10m",
         "zcat parts/*.gz | clearhead train - --out models/en-fr",

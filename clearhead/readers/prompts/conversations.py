@@ -10,6 +10,7 @@ the messages before the answer.
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from itertools import chain
 from typing import Any
 
@@ -17,8 +18,8 @@ from ...config import DataConfig
 from ...errors import DataError
 from ...tokenization.chat_template import ASSISTANT, fault_of
 from ..column_roles import Roles
-from ..files import inputs
-from ..json_lines import BRACKET, half_a_character, read_object, value_at
+from ..files import Input, inputs
+from ..json_lines import BRACKET, half_a_character, parsed_json, read_object, value_at
 from ..lines import controls_note, count_controls, read_lines, undecodable
 from ..skipped import Report
 from ..source import Rows, Source, as_paths
@@ -132,3 +133,42 @@ def answers_in(values: Mapping[str, Any]) -> str:
         if isinstance(values.get(prompt), str) and isinstance(values.get(answer), str):
             return f"{'an' if prompt[0] == 'i' else 'a'} {prompt} and {'an' if answer[0] == 'o' else 'a'} {answer}"
     return ""
+
+
+def read_chats(path: str) -> list[list[dict[str, str]]]:
+    """Return the conversations to answer in a file: JSON Lines, or one JSON value.
+
+    A conversation is a list of messages, or an object with the list under "messages".
+
+    Raises:
+        DataError: the file can't be read, or has something else.
+    """
+    with closing(Input(path)) as file:
+        lines = [*enumerate(read_lines(file), 1)]
+    try:
+        whole = parsed_json("".join(map(undecodable, (line for _, line in lines))))
+        several = isinstance(whole, list) and not (whole and isinstance(whole[0], dict) and "role" in whole[0])
+        found = [(1, it) for it in (whole if several else [whole])]
+    except (ValueError, RecursionError):
+        found = [(number, _parsed(path, number, line)) for number, line in lines if line.strip()]
+    chats = list[list[dict[str, str]]]()
+    for number, it in found:
+        messages: Any = it.get("messages") if isinstance(it, dict) else it
+        if wrong := fault_of(messages):
+            raise _no_chat(path, number, wrong)
+        chats.append(messages)
+    if not chats:
+        raise _no_chat(path, 1, "there is no conversation")
+    return chats
+
+
+def _parsed(path: str, number: int, line: bytes) -> Any:
+    try:
+        return parsed_json(undecodable(line))
+    except (ValueError, RecursionError):
+        raise _no_chat(path, number, "not JSON") from None
+
+
+def _no_chat(path: str, number: int, wrong: str) -> DataError:
+    expected = '[{"role": "user", "content": "…"}], or {"messages": […]}, on each line'
+    return DataError(f"{path} line {number:,}: {wrong}", expected=expected, name=path, line=number)

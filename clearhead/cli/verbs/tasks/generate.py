@@ -82,7 +82,7 @@ def _run(options: Options) -> None:
 
 def _chat(app: "LanguageModel", options: Options, decode: dict[str, Any]) -> None:
     """Answer the conversations in files, or the user's messages as they come."""
-    from ....readers.prompts.chat_files import read_chats
+    from ....readers.prompts.conversations import read_chats
     from ....tokenization.chat_template import ASSISTANT
 
     decode = app.answering(stop=options.stop, **decode)
