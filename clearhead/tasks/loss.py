@@ -132,9 +132,9 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 class _ProjectedCrossEntropy(torch.autograd.Function):
     """The loss of projected vectors, with all gradients.
 
-    Passes over logits take most of the time, so they are two maxima and the softmax, which replaces them. The share
-    of the loss that's spread over the vocabulary is linear in the logits, so it needs only sums of weights and vectors.
-    For logits y = x W^T + b, p = softmax(y), target t, smoothing s and n tokens other than padding:
+    Passes over the logits take most of the time: there are only two maxima and the softmax, which replaces them. The
+    share of the loss that's spread over the vocabulary is linear in the logits, so it needs only sums of weights and of
+    vectors. For logits y = x W^T + b, p = softmax(y), target t, smoothing s and n tokens other than padding:
 
         loss    = -log p_t + s y_t - (s/n) u(y),  with u(y) = sum of all y_v but padding's = x u(W) + u(b)
         d/dx    = (p - (1-s) [t]) W - (s/n) u(W)
