@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.compiler import is_compiling
 
+_LARGE = 2**18  # weights; a product with more takes longer than its compilation, which the copies of inputs must repay
+
 
 class Linear(nn.Linear):
     """x W^T + b. `Linear(512, 512, 512, 512)` computes three products of 512 outputs each in one.
@@ -36,7 +38,7 @@ class Linear(nn.Linear):
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return x W^T + b. (..., D), (F, D), (F,) -> (..., F)"""
-    if _trains_in_bfloat16(x) and rounded_up(n := x.numel() // x.size(-1)) > n:
+    if weight.numel() < _LARGE and _trains_in_bfloat16(x) and rounded_up(n := x.numel() // x.size(-1)) > n:
         return cast(Tensor, _GrainedLinear.apply(x, weight, bias))  # type: ignore[no-untyped-call]
     return F.linear(x, weight, bias)
 
