@@ -20,7 +20,7 @@ FLOORS = [
 TASK_CLASSES = {
     ("clearhead", "tasks", name, module, "*")
     for name, spec in TASKS.items()
-    for module in ("task", "media")[: 2 if spec.media else 1]
+    for module in ("task", *(module for module, _ in spec.variants.values()))
 }
 
 

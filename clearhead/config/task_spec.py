@@ -30,9 +30,8 @@ class TaskSpec:
     Attributes:
         task: its class in `clearhead/tasks/NAME/task.py`.
         needs: settings of the model that have a fixed value.
-        media: its classes for images and audio in `clearhead/tasks/NAME/media.py`, by modality.
-        prompts: its class for prompts with answers in `clearhead/tasks/NAME/prompts.py`.
-        several: its class for texts with any number of labels in `clearhead/tasks/NAME/several.py`.
+        variants: its classes for other data, each as (module, class) in `clearhead/tasks/NAME`: by modality ("image",
+            "audio"), for "prompts" with answers, and for texts with "several" labels.
         summary: what a request at /api/TASK does.
         method: what a server does with the inputs, a key of `serving.work.METHODS`, or continuations.
         fields: what a request at /api/TASK has besides the model and the search settings, inputs first.
@@ -46,9 +45,7 @@ class TaskSpec:
 
     task: str
     needs: Mapping[str, Any]
-    media: Mapping[str, str] = field(default_factory=dict)
-    prompts: str = ""
-    several: str = ""
+    variants: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     summary: str = ""
     method: str = "results"
     fields: Mapping[str, Kind] = field(default_factory=lambda: {"text": "texts"})
@@ -79,7 +76,7 @@ TASKS: dict[str, TaskSpec] = {
     "generate": TaskSpec(
         "Generation",
         {"model.topology": "decoder-only"},
-        prompts="AnswerGeneration",
+        variants={"prompts": ("prompts", "AnswerGeneration")},
         summary="Continue texts.",
         method="continuations",
         fields={"text": "texts", "chars": "limit", "stop": "stops", "stream": "flag"},
@@ -91,8 +88,11 @@ TASKS: dict[str, TaskSpec] = {
     "classify": TaskSpec(
         "Classification",
         {"model.topology": "encoder-only", "model.head": "class"},
-        media={"image": "ImageClassification", "audio": "AudioClassification"},
-        several="MultiLabelClassification",
+        variants={
+            "image": ("media", "ImageClassification"),
+            "audio": ("media", "AudioClassification"),
+            "several": ("several", "MultiLabelClassification"),
+        },
         columns={"label": Column("label"), "probability": Column("probability", "number")},
         example=".",
     ),

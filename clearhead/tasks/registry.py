@@ -17,15 +17,13 @@ def task_of(config: Config) -> type[Task]:
     """
     name, modality = config.train.task or "translate", config.data.modality
     spec = TASKS.get(name)
-    if spec is not None and spec.prompts and config.train.loss_on:
-        return _imported(name, "prompts", spec.prompts)
-    if spec is not None and modality in spec.media:
-        return _imported(name, "media", spec.media[modality])
-    if spec is not None and spec.several and config.data.label_separator:
-        return _imported(name, "several", spec.several)
+    variants = {} if spec is None else spec.variants
+    kinds = ["prompts"] * bool(config.train.loss_on) + [modality] + ["several"] * bool(config.data.label_separator)
+    if kind := next((it for it in kinds if it in variants), ""):
+        return _imported(name, *variants[kind])
     task = task_named(name)
     if spec is not None and modality not in ("text", *task.modalities):  # text may just be the default
-        able = [it for it in TASKS if modality in (*TASKS[it].media, *task_named(it).modalities)]
+        able = [it for it in TASKS if modality in (*TASKS[it].variants, *task_named(it).modalities)]
         raise ConfigError(
             f"task {name!r} can't read data.modality={modality!r}",
             expected=" or ".join(task.modalities),
