@@ -2,7 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
+
+
+class _Record:
+    """What records that are printed or sent have in common."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"format_version": 1, **asdict(cast(Any, self))}
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class BriefResult(Reading):
 
 
 @dataclass(frozen=True)
-class Result(ScoredAnswer):
+class Result(_Record, ScoredAnswer):
     """The best answer to a text, with its `alternatives` (best first) and the fields of `Reading`."""
 
     source: str
@@ -54,37 +62,25 @@ class Result(ScoredAnswer):
     long: int = 0
     cut: int = 0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"format_version": 1, **asdict(self)}
-
 
 @dataclass(frozen=True)
-class PlainAnswer:
+class PlainAnswer(_Record):
     """The `text` that answers a `source`, of a task that says no more about it."""
 
     text: str
     source: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"format_version": 1, **asdict(self)}
-
 
 @dataclass(frozen=True)
-class Scored(ScoredAnswer):
+class Scored(_Record, ScoredAnswer):
     """An existing answer with the model's score: the target `text` and its `source`, on a `line` of a file."""
 
     line: int
     source: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"format_version": 1, **asdict(self)}
-
 
 @dataclass(frozen=True)
-class Labelled:
+class Labelled(_Record):
     """The most likely label of a text.
 
     Attributes:
@@ -102,10 +98,6 @@ class Labelled:
     long: ClassVar[int] = 0
     cut: int = 0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"format_version": 1, **asdict(self)}
-
 
 @dataclass(frozen=True)
 class EmbeddedRow(Reading):
@@ -115,7 +107,7 @@ class EmbeddedRow(Reading):
 
 
 @dataclass(frozen=True)
-class LabelSet:
+class LabelSet(_Record):
     """The labels of a text that can have any number of them.
 
     Attributes:
@@ -135,10 +127,6 @@ class LabelSet:
     long: ClassVar[int] = 0
     cut: int = 0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"format_version": 1, **asdict(self)}
-
 
 @dataclass(frozen=True)
 class Embedded:
@@ -148,6 +136,10 @@ class Embedded:
     embedding: Any
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON: the shortest decimals that give the same float32 numbers."""
-        numbers = [float(str(number)) for number in self.embedding]
-        return {"format_version": 1, "text": self.text, "embedding": numbers}
+        """Return plain values for JSON."""
+        return {"format_version": 1, "text": self.text, "embedding": plain_value(self.embedding)}
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value for JSON: of an array, the shortest decimals that give the same float32 numbers."""
+    return [float(str(number)) for number in value] if hasattr(value, "dtype") else value

@@ -46,8 +46,8 @@ class Classifier(App):
 
         A model that gives texts several labels returns a list of labels for each.
         """
-        results = self.results([cast(str, text)] if (one := is_one_source(text, self.task.modalities)) else text,
-                               **decode)  # fmt: skip
+        one = is_one_source(text, self.task.modalities)
+        results = self.results([cast(str, text)] if one else text, **decode)
         found = [[*it.labels] if isinstance(it, LabelSet) else it.label for it in results]
         return found[0] if one else found
 

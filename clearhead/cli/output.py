@@ -2,27 +2,16 @@
 
 import argparse
 import contextlib
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Self, TextIO
+from typing import Self, TextIO
 
-from ..config.values import finite
+from ..config.values import to_json as to_json
 
 _CLEAR = "\r\x1b[K"  # go to the start of the line and erase it
-
-
-def to_json(value: Any) -> str:
-    """Return strictly valid JSON on one line. NaN and infinity become null.
-
-    Of the characters outside ASCII, only U+0085, U+2028 and U+2029 are escaped, because some programs treat them as
-    line breaks.
-    """
-    text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
-    return text.translate({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
 
 
 def print_pieces(pieces: Iterable[str]) -> None:

@@ -1,6 +1,7 @@
 """Define settings, check, parse and format their values, and format numbers for JSON."""
 
 import contextlib
+import json
 import math
 import numbers
 import re
@@ -178,6 +179,16 @@ def finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [finite(item) for item in value]
     return value
+
+
+def to_json(value: Any) -> str:
+    """Return strictly valid JSON on one line. NaN and infinity become null.
+
+    Of the characters outside ASCII, only U+0085, U+2028 and U+2029 are escaped, because some programs treat them as
+    line breaks.
+    """
+    text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
+    return text.translate({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
 
 
 def setting(default: T, help: str) -> T:

@@ -1,4 +1,4 @@
-"""What every app inherits to answer the rows of tables."""
+"""Answering the rows of tables, for all apps."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -55,9 +55,10 @@ class RowAnswers(ABC):
             DataError: it isn't a table, or it isn't clear which columns to read.
         """
         from ...readers.column_roles import LABELLED
+        from ..answers import plain_value
         from .data_frames import Frame
         from .input_columns import input_columns
-        from .table_file import free_names, joined_texts, plain_value
+        from .table_file import free_names, joined_texts
 
         table, stored = Frame.of(frame), self.config.data
         asked = text or (stored.target_column if stored.reverse else stored.source_column)

@@ -1,6 +1,5 @@
 """A table that's read row by row, and written with more columns. Everything else in it stays the same."""
 
-import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -8,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ...config.values import finite
+from ...config.values import to_json
 from ...readers.files import Input
+from ..answers import plain_value
 
 MOST_ROWS, MOST_BYTES = 2000, 8 << 20  # per group of rows, which limits the memory
 
@@ -41,7 +41,7 @@ class TableRow(NamedTuple):
 
     @property
     def is_blank(self) -> bool:
-        """Whether a text is blank, so that there is nothing to answer."""
+        """Whether a text is blank. Such a row isn't answered."""
         return not all(map(str.strip, self.texts))
 
 
@@ -136,18 +136,9 @@ def free_names(columns: Sequence[str], known: Iterable[str]) -> list[str]:
     return names
 
 
-def plain_value(value: Any) -> Any:
-    """Return a value for JSON: of an array, the shortest decimals that give the same float32 numbers."""
-    return [float(str(number)) for number in value] if hasattr(value, "dtype") else value
-
-
 def as_json(value: Any) -> str:
-    """Return a value as strict JSON on one line, in which NaN and infinity are null.
-
-    U+0085, U+2028 and U+2029 are escaped, because some programs treat them as line breaks.
-    """
-    text = json.dumps(finite(plain_value(value)), ensure_ascii=False, allow_nan=False)
-    return text.translate({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
+    """Return a value, which can be an array, as strict JSON on one line."""
+    return to_json(plain_value(value))
 
 
 def as_cell(value: Any) -> str:
