@@ -199,10 +199,12 @@ def load(
             code that isn't allowed, or the adapter belongs to other weights.
         ConfigError: an argument has the wrong type, or the device can't be used.
     """
-    folder, base = _checked_path(path, "path"), None
+    folder, base, converters = _checked_path(path, "path"), None, dict(CONVERTERS)
     if adapter is not None:
         folder, base = _checked_path(adapter, "adapter"), folder
-        _check_adapter(folder, base)
+        own = folder / _checked_adapter(folder, base).base
+        if not (own.exists() and own.samefile(base)):  # converters read the adapter's folder alone, and so its own base
+            converters = {}
     _check_options({"allow_custom_code": allow_custom_code, "specials": specials}, {})
     stored, tokenizer = read_settings(folder, allow_custom_code=allow_custom_code)
     here = Config().override({"train.threads": threads}, source="the call").train  # checks the type and the range
@@ -225,26 +227,18 @@ def load(
             name="data.labels",
             value=n_labels,
         )
-    loaded = LoadedModel(
-        folder, config, tokenizer, stored=stored, converters=_converters(folder, base), specials=specials, base=base
-    )
+    loaded = LoadedModel(folder, config, tokenizer, stored=stored, converters=converters, specials=specials, base=base)
     app: App = __getattr__(_APPS.get(config.train.task or "translate", "App"))(loaded)
     return app
 
 
-def _check_adapter(folder: Path, base: Path) -> None:
-    """Raise ModelError unless a folder is an adapter that was trained on the weights in `base`."""
+def _checked_adapter(folder: Path, base: Path) -> Adapter:
+    """Return the adapter in a folder. Raise ModelError unless it was trained on the weights in `base`."""
     read_config(folder, allow_custom_code=True)  # imports nothing, and raises errors if it's no folder of ours
     found = expect_adapter(folder)
     read_config(found.base_folder(folder, base), allow_custom_code=True)
     found.check_base(folder, base, weights_digest(base) or "none")
-
-
-def _converters(folder: Path, base: Path | None) -> dict[str, Any]:
-    """Return the converters for a model. They read its folder alone, so the base of an adapter has to be its own."""
-    own = folder / Adapter.read(folder).base if base is not None else None
-    same = own is None or base is None or (own.exists() and own.samefile(base))
-    return dict(CONVERTERS) if same else {}
+    return found
 
 
 def _checked_path(path: object, name: str) -> Path:

@@ -25,6 +25,7 @@ from .weight_table import weight_table
 
 ADAPTER, ADAPTER_WEIGHTS = "adapter.json", "adapter.safetensors"
 _A, _B = ".lora_a", ".lora_b"
+_WEIGHTS = "model.safetensors"  # of a model without an adapter
 
 
 @dataclass(frozen=True)
@@ -134,15 +135,18 @@ def is_adapter(folder: Path) -> bool:
 
 def weights_file(names: Iterable[str]) -> str:
     """Return the name of the file for weights with these names."""
-    return ADAPTER_WEIGHTS if any(name.endswith(_A) for name in names) else "model.safetensors"
+    return ADAPTER_WEIGHTS if any(name.endswith(_A) for name in names) else _WEIGHTS
+
+
+def weights_file_in(folder: Path) -> str:
+    """Return the name of the weights file that a folder has, or will have."""
+    return ADAPTER_WEIGHTS if is_adapter(folder) else _WEIGHTS
 
 
 def weights_digest(folder: Path) -> str | None:
     """Return the digest of a folder's weights without reading them, or None if it has none."""
-    files = Manifest.read(folder).files
-    if not is_adapter(folder):
-        return files.get("model.safetensors")
-    return Adapter.read(folder).digest(files[ADAPTER_WEIGHTS]) if ADAPTER_WEIGHTS in files else None
+    found = Manifest.read(folder).files.get(weights_file_in(folder))
+    return Adapter.read(folder).digest(found) if found is not None and is_adapter(folder) else found
 
 
 def base_weights(weights: Mapping[str, Any], base: ModelConfig, model: ModelConfig) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..config import messages
 from ..errors import ModelError, TrainingError
-from .adapters import ADAPTER, ADAPTER_WEIGHTS
+from .adapters import ADAPTER, ADAPTER_WEIGHTS, weights_file_in
 from .atomic import remove_folder, remove_partials, write_file, writing
 from .contents import (
     CHECKPOINTS,
@@ -201,8 +201,8 @@ class RunFolder:
         """
         self._about = {}
         with suppress(ModelError):  # no weights or no metadata
-            file = ADAPTER_WEIGHTS if (self.path / ADAPTER).exists() else WEIGHTS
-            found, known = digest(read_bytes(self.path / file)), read_json_object(self.path / _KEPT)
+            weights = self.path / weights_file_in(self.path)
+            found, known = digest(read_bytes(weights)), read_json_object(self.path / _KEPT)
             self._about = {found: known[found]} if isinstance(known.get(found), dict) else {}
         return next(iter(self._about.values()), {})
 

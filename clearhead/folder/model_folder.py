@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 
 from ..config import Config, messages, settings
 from ..errors import ConfigError, ModelError
-from .adapters import ADAPTER, ADAPTER_WEIGHTS, Adapter, base_weights, is_adapter, merged, weights_file
+from .adapters import ADAPTER, ADAPTER_WEIGHTS, Adapter, base_weights, is_adapter, merged, weights_file, weights_file_in
 from .atomic import writing
 from .lock import FolderLock
 from .manifest import (
@@ -226,7 +226,7 @@ def _expect_folder(folder: Path) -> None:
 
 def _expect_weights(folder: Path) -> None:
     """Raise ModelError if a run hasn't written weights yet, or has lost them."""
-    file = ADAPTER_WEIGHTS if is_adapter(folder) else WEIGHTS
+    file = weights_file_in(folder)
     if not (folder / CONFIG).exists() or (folder / file).exists():
         return
     if (folder / MANIFEST).exists() and Manifest.read(folder).finished is not None:

@@ -76,12 +76,12 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class ModelName:
-    """What the command line names: a folder, the name of the model in requests, its languages and an adapter."""
+    """A model named on the command line: its folder, its name in requests, its languages and an adapter."""
 
     folder: str
     name: str
     languages: Languages | None
-    adapter: str = ""
+    adapter: str | None = None
 
     @classmethod
     def read(cls, text: str, languages: str = "") -> "ModelName":
@@ -121,11 +121,12 @@ def with_adapters(models: Sequence[ModelName], adapters: Sequence[ModelName]) ->
     digests = {model: weights_digest(Path(model.folder)) for model in models if adapters}
     for it in adapters:
         folder = Path(it.folder)
-        fitting = [model for model in models if digests[model] == expect_adapter(folder).base_weights]
+        base = expect_adapter(folder).base_weights
+        fitting = [model for model in models if digests[model] == base]
         if not fitting:
             raise ModelError(
                 f"{folder} is an adapter of none of the served models",
-                expected=f"a model whose weights have SHA-256 {expect_adapter(folder).base_weights}",
+                expected=f"a model whose weights have SHA-256 {base}",
                 fix="name its base: clearhead serve BASE --adapter DIR",
                 name="--adapter",
                 value=it.folder,
@@ -134,7 +135,7 @@ def with_adapters(models: Sequence[ModelName], adapters: Sequence[ModelName]) ->
     return found
 
 
-Load = Callable[..., App]  # load(folder), or load(folder, adapter=folder)
+Load = Callable[..., App]  # load(folder, adapter=folder), with None for no adapter
 
 
 class ModelShelf:
@@ -154,7 +155,7 @@ class ModelShelf:
         Raises:
             ClearheadError: a model can't be read.
         """
-        apps = {it: self._load(it.folder, **({"adapter": it.adapter} if it.adapter else {})) for it in self._names}
+        apps = {it: self._load(it.folder, adapter=it.adapter) for it in self._names}
         for app in apps.values():
             warm(app)
         old, self.models = self.models, {name.name: self._served(name, app) for name, app in apps.items()}

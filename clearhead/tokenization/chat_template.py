@@ -200,20 +200,19 @@ class ChatEncoder:
 
         The end of an answer is the first special token after it, or all of the text after it in the template.
         """
-        after, end = (self._marked(it) for it in (self.template.roles[ASSISTANT][1], self.template.end))
-        stop = re.match(f".*?{NEVER}(?:{self._name.pattern})", after, re.DOTALL)
+        after, found = self._after_answer()
+        end, stop = self._marked(self.template.end), after[: found.end()] if found else after
         texts = [self.text(messages, asks=False)]
         for number, it in enumerate(messages):
             if it["role"] == ASSISTANT:
                 until = self.text(messages[: number + 1], asks=False).removesuffix(after + end)
-                texts += [self.text(messages[:number], asks=True), until + (stop[0] if stop else after)]
+                texts += [self.text(messages[:number], asks=True), until + stop]
         return texts
 
     @property
     def stop(self) -> tuple[str, str]:
         """The special token that ends an answer and "", or "" and the text that does."""
-        after = self._marked(self.template.roles[ASSISTANT][1])
-        found = re.search(f"{NEVER}({self._name.pattern})", after)
+        after, found = self._after_answer()
         return (found[1], "") if found else ("", after.strip() or after)
 
     @property
@@ -221,6 +220,11 @@ class ChatEncoder:
         """The id of the special token that ends an answer, or None if a text does."""
         name, _ = self.stop
         return self.encode([NEVER + name])[0][0] if name else None
+
+    def _after_answer(self) -> tuple[str, re.Match[str] | None]:
+        """Return the text after an answer, and the first special token in it."""
+        after = self._marked(self.template.roles[ASSISTANT][1])
+        return after, re.search(f"{NEVER}({self._name.pattern})", after)
 
     def _marked(self, text: str) -> str:
         name, special = self.tokenizer.name_of, self.tokenizer.special

@@ -144,13 +144,16 @@ class Tokenizer:
             if n:
                 masks.append(len(ids))
                 ids.append(cast(int, self.special.mask))
-            pieces = self._backend.pre_tokenizer.pre_tokenize_str(part)
-            ids += [token.id for piece, _ in pieces for token in self._backend.model.tokenize(piece)]
+            ids += self._ids_of(part)
         return ids, masks
 
     def encode_after(self, before: str, text: str) -> list[int]:
         """Return the ids of a text that continues another one: without the space that a text begins with."""
-        pieces = self._backend.pre_tokenizer.pre_tokenize_str(self.normalize(text))
+        return self._ids_of(self.normalize(text))
+
+    def _ids_of(self, text: str) -> list[int]:
+        """Return the ids of a normalised text, without a space before it."""
+        pieces = self._backend.pre_tokenizer.pre_tokenize_str(text)
         return [token.id for piece, _ in pieces for token in self._backend.model.tokenize(piece)]
 
     def encode_marked(self, texts: Sequence[str], names: Sequence[str] = ()) -> list[list[int]]:

@@ -23,7 +23,7 @@ def status(url: str) -> int:
 def test_a_server_that_compiles_is_alive_but_not_ready_and_can_be_stopped() -> None:
     began, end = threading.Event(), threading.Event()
 
-    def load(_folder: str) -> None:
+    def load(_folder: str, adapter: str | None) -> None:
         began.set()
         end.wait(20)
 

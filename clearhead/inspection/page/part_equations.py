@@ -1,8 +1,9 @@
 """The equation of each part of a model, read off its modules, so that it's true for every setting."""
 
 import math
+from collections.abc import Callable
 
-from torch import nn
+from torch import Tensor, nn
 
 from ...model.attention import Attend, CrossAttention, SelfAttention
 from ...model.feed_forward import ACTIVATIONS, FeedForward, GatedFeedForward, GeGLU, SwiGLU
@@ -96,8 +97,8 @@ def _feed_forward(part: FeedForward | GatedFeedForward) -> str:
     one, two, three = (f" + {it}" if part.inner.bias is not None else "" for it in ("b₁", "b₂", "b₃"))
     if isinstance(part, GatedFeedForward):
         return f"({_GATES[type(part)]}(xW₁{one}) ⊙ (xW₃{three}))W₂{two}"
-    name = next(name for name, function in ACTIVATIONS.items() if function is part.activation)
-    inner = f"max(0, xW₁{one})" if name == "relu" else f"{name.partition('_')[0]}(xW₁{one})"
+    name = _activation(part.activation)
+    inner = f"max(0, xW₁{one})" if name == "relu" else f"{name}(xW₁{one})"
     return f"{inner}W₂{two}"
 
 
@@ -121,5 +122,9 @@ def _of_tokens(part: TokenPredictor, model: nn.Module) -> str:
     scores = _projection(part.projection, model)
     if part.transform is None:
         return scores
-    name = next(name for name, function in ACTIVATIONS.items() if function is part.transform.activation)
-    return scores.replace("x", f"norm({name.partition('_')[0]}(xW₁ + b₁))", 1)
+    return scores.replace("x", f"norm({_activation(part.transform.activation)}(xW₁ + b₁))", 1)
+
+
+def _activation(function: Callable[[Tensor], Tensor]) -> str:
+    """Return the name of an activation, without its variant: gelu_tanh is gelu."""
+    return next(name for name, it in ACTIVATIONS.items() if it is function).partition("_")[0]

@@ -30,6 +30,10 @@ EXPECTED = (
     'on each line, {"prompt": "…", "completion": "…"}, {"instruction": "…", "output": "…"} or '
     '{"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}'
 )
+_FORMS = {
+    ("prompt", "completion"): "a prompt and a completion",
+    ("instruction", "output"): "an instruction and an output",
+}
 _NO_ANSWER = f'the last message isn\'t an answer (role "{ASSISTANT}")'
 
 
@@ -129,9 +133,9 @@ def answers_in(values: Mapping[str, Any]) -> str:
         return ""
     if isinstance(values.get("messages"), list):
         return "messages"
-    for prompt, answer in (("prompt", "completion"), ("instruction", "output")):
-        if isinstance(values.get(prompt), str) and isinstance(values.get(answer), str):
-            return f"{'an' if prompt[0] == 'i' else 'a'} {prompt} and {'an' if answer[0] == 'o' else 'a'} {answer}"
+    for keys, phrase in _FORMS.items():
+        if all(isinstance(values.get(key), str) for key in keys):
+            return phrase
     return ""
 
 

@@ -117,7 +117,7 @@ class MultiLabelClassification(Classification):
 
     @property
     def separator(self) -> str:
-        """What separates the labels in an answer."""
+        """The separator of the labels in an answer."""
         return self.config.data.label_separator
 
     @property
