@@ -216,9 +216,10 @@ class SelfAttention(_FusedHeads):
     ) -> Tensor:
         """(B, T, D) -> (B, T, D); with a cache, queries also attend to the cached keys."""
         heads = split_heads(self.qkv(x), self.n_heads + 2 * self.n_kv_heads)
-        q, k, v = heads.split([self.n_heads, self.n_kv_heads, self.n_kv_heads], dim=1)
+        qk, v = heads.split([self.n_heads + self.n_kv_heads, self.n_kv_heads], dim=1)
         if rotation is not None:
-            q, k = rotate(q, rotation), rotate(k, rotation)
+            qk = rotate(qk, rotation)
+        q, k = qk.split([self.n_heads, self.n_kv_heads], dim=1)
         q = self._rescaled(q)
         if cache is not None:
             k, v = cache.append(k, v)

@@ -13,6 +13,7 @@ from clearhead.model.positions import (
     Positions,
     Relative,
     Rotary,
+    Rotation,
     Sinusoidal,
     alibi_slopes,
     rotate,
@@ -191,6 +192,15 @@ def test_rotation_multiplies_pairs_as_complex_numbers_by_a_growing_angle(base) -
     turned = pairs * torch.exp(1j * at[:, None, :, None] * frequency)
     expected = torch.cat([turned.real, turned.imag], dim=-1)
     torch.testing.assert_close(rotate(x, Rotary(6, base).rotation(at)), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("same_halves", [True, False])
+def test_the_gradient_of_a_rotation_is_that_of_its_equation(same_halves) -> None:
+    x = torch.randn(2, 3, 4, 6, dtype=torch.float64, requires_grad=True)
+    cos, sin = Rotary(6).rotation(torch.arange(4)[None])
+    if not same_halves:  # as a position scheme of one's own may return
+        cos, sin = torch.randn_like(cos), torch.randn_like(sin)
+    assert torch.autograd.gradcheck(lambda x: rotate(x, Rotation(cos, sin)), x)
 
 
 def turned(x: torch.Tensor, place: int) -> torch.Tensor:

@@ -80,6 +80,7 @@ def plan(
         raise _too_small(config, max(steps, 0), shape, least)
     epochs = steps * shape.tokens / examples.tokens
     choices = [
+        *_positions(config),
         Chosen("train.steps", steps, f"{shape.seconds:.2f} seconds per step (measured); {_round(epochs)} epochs"),
         Chosen("train.warmup", *short_warmup(steps)),
         Chosen("train.lr", *fast_rate(config, examples.tokens)),
@@ -138,7 +139,16 @@ def _measure(config: Config, name: str, task: Task, examples: Dataset) -> Measur
 
 
 def _shaped(config: Config, name: str) -> Config:
-    return config if config.train.preset is not None or not name else with_preset(config, name, "budget")
+    if config.train.preset is None and name:
+        config = with_preset(config, name, "budget")
+    return config.assign({choice.name: choice.value for choice in _positions(config)}, "budget")
+
+
+def _positions(config: Config) -> list[Chosen]:
+    """Return the choice of rotary positions for translation, unless the heads have an odd width."""
+    model, choice = config.model, Chosen("model.positions", "rotary", "learn faster with a short budget")
+    suits = model.topology == "encoder-decoder" and model.front == "tokens" and model.head_width % 2 == 0
+    return [choice] if suits and config.accepts(choice.name, "budget") else []
 
 
 def _dropout(epochs: float) -> float:

@@ -165,7 +165,7 @@ def planned(
 
     def measure(config: Config, name: str, *_: object) -> Measured:
         measured.append(name)
-        return replace(SPEEDS[name or "mini"], name=name)
+        return replace(SPEEDS.get(name, SPEEDS["mini"]), name=name)
 
     monkeypatch.setattr(budget, "_measure", measure)
     asked = Config().override({"train.budget": f"{seconds}s", **(changes or {})})
@@ -216,6 +216,23 @@ def test_what_is_given_is_left_as_it_is(monkeypatch) -> None:
     config, said = planned(900.0, monkeypatch, given)
     assert (config.train.preset, config.train.lr, config.model.dropout, config.model.pre_norm) == tuple(given.values())
     assert not any("lr" in line or "dropout" in line or "preset" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("changes", "positions"),
+    [
+        ({}, "rotary"),
+        ({"model.positions": "learned"}, "learned"),
+        ({"train.preset": "t5-small"}, "relative"),
+        ({"train.task": "generate"}, "sinusoidal"),
+        ({"model.d_model": 36, "model.n_heads": 4}, "sinusoidal"),  # a head of odd width can't rotate
+    ],
+    ids=str,
+)
+def test_translation_gets_rotary_positions_if_nothing_speaks_against_them(monkeypatch, changes, positions) -> None:
+    config, said = planned(900.0, monkeypatch, changes)
+    assert config.model.positions == positions
+    assert any(line.startswith("model.positions") for line in said) == (positions == "rotary")
 
 
 @pytest.mark.parametrize("asked", [2.0, 25.0, 30.0])

@@ -148,6 +148,14 @@ def test_little_data_get_small_batches_that_hold_the_longest_sentence(
     ]
 
 
+@pytest.mark.parametrize(
+    ("device", "budget", "expected"), [("cpu", "", 4096), ("cpu", "1h", 2048), ("cuda", "1h", 4096)]
+)
+def test_in_a_short_time_on_a_cpu_smaller_batches_make_more_steps(device: str, budget: str, expected: int) -> None:
+    config = Config().override({"train.device": device, "train.budget": budget})
+    assert choose_batch(config, 10**6, "target tokens")[0].data.batch_tokens == expected
+
+
 def test_a_batch_that_is_given_stays() -> None:
     asked = Config().override({"data.batch_tokens": 300})
     assert choose_batch(asked, 10**9, "tokens") == (asked, [])
