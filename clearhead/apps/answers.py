@@ -111,7 +111,7 @@ class LabelSet(_Record):
     """The labels of a text that can have any number of them.
 
     Attributes:
-        label: the labels, joined by data.label_separator.
+        label: the labels, joined by the separator of data.label_kind.
         labels: the labels, most likely first.
         probabilities: the probability of each label of the model, most likely first. They don't sum to 1.
         unknown: as in `Reading`.

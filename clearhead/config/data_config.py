@@ -12,7 +12,7 @@ SEPARATORS = {
     "pipe": "|",
 }  # names, because some are hard to type in a shell
 
-
+_SEVERAL = "|"  # separates the labels of a text, unless the setting has another mark
 _NORMALISATIONS = ("NFC", "NFKC", "lowercase", "whitespace")
 
 
@@ -47,10 +47,10 @@ class DataConfig:
         "quotes in a table: csv for quotes around cells, as in RFC 4180; none for ordinary characters (default: auto, "
         "which is csv, except for a TSV without cells that need quotes)",
     )
-    label_separator: str = setting(
+    label_kind: str = setting(
         "",
-        "separator of the labels in a cell, for texts with any number of labels, such as | (default: one label per "
-        "text; | for lists of labels in JSON, and for several label columns of 0 and 1)",
+        "several for any number of labels per text, and several:MARK if a cell separates them by another character "
+        "than | (default: detected from JSON lists and label columns of 0 and 1; otherwise one label)",
     )
     reverse: bool = setting(False, "swap source and target")
     store: str = setting("", "folder that keeps the encoded data for later runs (default: delete it after the run)")
@@ -107,9 +107,10 @@ class DataConfig:
         fits = self.separator in ("", *SEPARATORS) or (len(self.separator) == 1 and self.separator not in '"\r\n')
         names = f"one character other than a quote or line break, or one of {', '.join(SEPARATORS)}"
         require(fits, "data.separator", self.separator, names, what="isn't a column separator")
-        fits = not self.label_separator or bool(self.label_separator.strip(" \r\n"))
-        names = "a character such as | or ; that no label contains"
-        require(fits, "data.label_separator", self.label_separator, names, what="can't separate labels")
+        kind, colon, mark = self.label_kind.partition(":")
+        fits = kind in ("", "several") and (not colon or bool(kind and mark.strip(" \r\n")))
+        names = "several, or several:MARK with a character such as ; that no label contains"
+        require(fits, "data.label_kind", self.label_kind, names, what="isn't a kind of label")
         fits = len(self.thresholds) in (0, len(self.labels)) and all(0 <= it <= 1 for it in self.thresholds)
         expected = f"a number from 0 to 1 for each of the {len(self.labels):,} labels, or none"
         require(fits, "data.thresholds", self.thresholds, expected)
@@ -126,6 +127,12 @@ class DataConfig:
         require(positive, "data.batch_sentences", self.batch_sentences, POSITIVE)
         positive = self.batch_tokens is None or self.batch_tokens >= 1
         require(positive, "data.batch_tokens", self.batch_tokens, POSITIVE)
+
+    @property
+    def label_separator(self) -> str:
+        """The separator of the labels of a text, or "" if there's only one."""
+        kind, _, mark = self.label_kind.partition(":")
+        return mark or _SEVERAL if kind == "several" else ""
 
     def expect_room(self, longest: int, what: str, fix: str = "") -> None:
         """Raise a ConfigError if a batch is too small for an example of `longest` tokens, which `what` describes."""

@@ -73,6 +73,7 @@ _MERGED = (
     _Merged("train", "adam", {"beta1": 0.9, "beta2": 0.98, "eps": 1e-9}, lambda *numbers: numbers),
     _Merged("train", "average", {"average": 0, "ema": 0.0, "keep": 2},
             lambda count, decay, keep: decay or count, joined=False),
+    _Merged("data", "label_kind", {"label_separator": ""}, lambda mark: f"several:{mark}" if mark else ""),
     _Merged("data", "normalise", {"unicode": "NFC", "whitespace": True, "lowercase": False}, _normalise),
 )  # fmt: skip
 _NEW = {f"{it.section}.{key}": f"{it.section}.{it.into}" for it in _MERGED for key in it.old if key != it.into}

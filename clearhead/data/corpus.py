@@ -154,7 +154,7 @@ class LabelledCorpus(Corpus):
             notes.append(f"  different labels with almost the same spelling: {', '.join(map(shown, group))}")
         if mark := "" if self.source.roles.separator else _separator_in(labels):
             joined = shown(next(it for it in sorted(labels) if mark in it))
-            notes.append(f"  {joined} is one label; if a text can have several, pass --data.label_separator='{mark}'")
+            notes.append(f"  {joined} is one label; if a text can have several, pass --as several:'{mark}'")
         return tuple(sorted(labels)), notes
 
 

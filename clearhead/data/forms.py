@@ -10,7 +10,7 @@ import numpy as np
 from ..config import DataConfig
 from ..config.values import counted
 from ..errors import DataError
-from ..readers.column_roles import LABELLED, SENTENCES, Roles, with_several_labels
+from ..readers.column_roles import LABELLED, SENTENCES, Roles, labelled
 from ..readers.documents import Documents, Piece
 from ..readers.media.media_files import content_digest
 from ..readers.media.media_source import MediaSource
@@ -155,9 +155,7 @@ class PairForm:
 
     def _roles(self, data: DataConfig) -> Roles:
         """Return the roles, with the labels of a trained model."""
-        roles = self.roles
-        if roles is LABELLED and data.label_separator:
-            roles = with_several_labels(data.label_separator)
+        roles = labelled(data) if self.roles is LABELLED else self.roles
         return replace(roles, known=frozenset(data.labels)) if data.labels else roles
 
     def to_notes(self, data: Pairs) -> list[Pair]:

@@ -316,13 +316,14 @@ SUMMARIES = Roles(
     lists=True,
 )  # fmt: skip
 _FLAGS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
-SEVERAL = "|"  # separates labels in an answer, unless the data has another separator
 LABEL_LISTS = ("labels", "label", "tags", "categories", "classes", "topics", "genres", "emotions", "intents")
 
 
-def with_several_labels(separator: str) -> Roles:
-    """Return the roles of texts with any number of labels. A target has one label per line."""
-    return replace(LABELLED, separator=separator, target_names=(*LABELLED.target_names, *LABEL_LISTS))
+def labelled(data: DataConfig) -> Roles:
+    """Return the roles of texts with labels of data.label_kind. A target has one per line if it can have several."""
+    if not data.label_separator:
+        return LABELLED
+    return replace(LABELLED, separator=data.label_separator, target_names=(*LABELLED.target_names, *LABEL_LISTS))
 
 
 def joined_labels(labels: Iterable[str]) -> str:

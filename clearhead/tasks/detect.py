@@ -9,7 +9,7 @@ from typing import Any
 from ..config import Config, DataConfig
 from ..data.forms import RECORDINGS, TRANSCRIPTS
 from ..errors import DataError
-from ..readers.column_roles import FAST_TEXT, LABELLED, SENTENCES, SEVERAL, SUMMARIES, with_several_labels
+from ..readers.column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, labelled
 from ..readers.files import Input, is_folder, is_stream, tree
 from ..readers.json_lines import detect_json_lines, labels_of, sample_json, value_at
 from ..readers.lines import HEAD_LINES, read_head, read_lines
@@ -57,9 +57,9 @@ def with_modality(config: Config) -> Config:
         config = config.assign({"data.modality": modality_of(paths)}, "data")
     if config.train.loss_on is None and config.train.task in (None, "generate") and _have_answers(paths, config.data):
         config = config.assign({"train.loss_on": "answer"}, "data")
-    undecided = not config.data.label_separator and config.train.task in (None, "classify")
+    undecided = not config.data.label_kind and config.train.task in (None, "classify")
     if undecided and _have_several_labels(paths, config.data, is_sure=config.train.task is not None):
-        config = config.assign({"data.label_separator": SEVERAL}, "data")
+        config = config.assign({"data.label_kind": "several"}, "data")
     return config
 
 
@@ -79,7 +79,7 @@ def _have_several_labels(paths: Sequence[str | Path | Input], data: DataConfig, 
     """
     if len(paths) != 1 or is_stream(paths[0]) or data.modality != "text":
         return False
-    roles = with_several_labels(SEVERAL)
+    roles = labelled(replace(data, label_kind="several"))
     try:
         file = tree(paths[0])[0]
         head = read_head(file)
@@ -115,7 +115,7 @@ def _columns(paths: Sequence[str | Path | Input], data: DataConfig, verb: str) -
     try:
         file = tree(paths[0])[0]
         head = read_head(file)
-        roles = with_several_labels(data.label_separator) if data.label_separator else _ROLES[verb]
+        roles = labelled(data) if data.label_kind else _ROLES[verb]
         form = detect_json_lines(file.name, head, data, roles) or detect_table(file.name, head, (), data, roles)
     except (DataError, OSError):
         return ""
@@ -123,7 +123,7 @@ def _columns(paths: Sequence[str | Path | Input], data: DataConfig, verb: str) -
 
 
 def _detected(paths: Sequence[str | Path | Input], data: DataConfig) -> DetectedTask:
-    if data.label_separator:
+    if data.label_kind:
         return DetectedTask("classify", "each text has any number of labels")
     if not paths:
         return PAIRS

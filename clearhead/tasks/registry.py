@@ -18,7 +18,7 @@ def task_of(config: Config) -> type[Task]:
     name, modality = config.train.task or "translate", config.data.modality
     spec = TASKS.get(name)
     variants = {} if spec is None else spec.variants
-    kinds = ["prompts"] * bool(config.train.loss_on) + [modality] + ["several"] * bool(config.data.label_separator)
+    kinds = ["prompts"] * bool(config.train.loss_on) + [modality, config.data.label_kind.partition(":")[0]]
     if kind := next((it for it in kinds if it in variants), ""):
         return _imported(name, *variants[kind])
     task = task_named(name)

@@ -85,7 +85,7 @@ def _check_support(task: Declared, config: Config) -> None:
         ("data.subword_dropout", task.subword_dropout, "", "0"),
         ("train.warm_start", "text" in task.modalities, ", which aren't texts", ""),
         ("train.watch", task.answers_text, ", which needs more than a text", ""),
-        ("data.label_separator", task.has_labels, ", which has no labels", ""),
+        ("data.label_kind", task.has_labels, ", which has no labels", ""),
         ("train.balance", task.has_labels, ", which has no labels", "false"),
         ("train.loss_on", task.has_prompts, ", which has no prompts with answers", ""),
         ("data.template", task.has_prompts, ", which isn't a language model", ""),

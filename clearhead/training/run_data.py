@@ -197,8 +197,8 @@ class Shelf:
             "special": [task.config.model.begins, *astuple(task.special)],
             "labels": list(data.labels),  # the tokens contain label ids
         }
-        if data.label_separator:
-            key |= {"label separator": data.label_separator}
+        if data.label_kind:
+            key |= {"label kind": data.label_kind}
         if train.loss_on:
             key |= {"template": data.template, "loss on": train.loss_on}
         name = hashlib.sha256(repr(key).encode()).hexdigest()[:16]

@@ -17,13 +17,14 @@ EARLIER = {
         "speed": 0.1, "pooler": "none", "token_transform": False, "positions": "rotary", "rotary_base": 500_000.0,
         "rotary_scaling": "llama3:8.0:1.0:4.0:8192", "relative_buckets": 32, "relative_distance": 128,
     },
-    "data": {"unicode": "NFKC", "whitespace": False, "lowercase": True},
+    "data": {"unicode": "NFKC", "whitespace": False, "lowercase": True, "label_separator": ";"},
     "train": {"beta1": 0.9, "beta2": 0.99, "eps": 1e-9, "average": 0, "ema": 0.999, "keep": 5},
 }  # fmt: skip
 NOW = {
     "model.feed_forward": "gelu", "model.augment": ("shift=2", "flip", "crop=0.6", "speed=0.1"),
     "model.head_layer": "none", "model.rotary": "500000:llama3:8.0:1.0:4.0:8192", "model.relative_buckets": (32, 128),
-    "data.normalise": ("NFKC", "lowercase"), "train.adam": (0.9, 0.99, 1e-9), "train.average": 0.999,
+    "data.normalise": ("NFKC", "lowercase"), "data.label_kind": "several:;",
+    "train.adam": (0.9, 0.99, 1e-9), "train.average": 0.999,
 }  # fmt: skip
 
 

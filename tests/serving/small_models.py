@@ -40,7 +40,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "labels": {
         "train.task": "classify",
         "data.labels": ("cold", "warm"),
-        "data.label_separator": "|",
+        "data.label_kind": "several",
         "data.thresholds": (0.0, 1.0),
     },
     "see": {"train.task": "classify", "data.labels": ("lies", "stands"), **IMAGE},

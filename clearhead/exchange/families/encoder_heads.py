@@ -6,7 +6,6 @@ from typing import Any, ClassVar, TypeAlias
 from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
 from ...config.values import spell
-from ...readers.column_roles import SEVERAL
 from ..weight_names import Name, blocks
 from .family import Family
 from .hf_config import HfConfig
@@ -105,4 +104,4 @@ def _several(hf_config: HfConfig, labels: Sequence[str]) -> dict[str, Any]:
     fits = isinstance(found, list) and all(isinstance(it, int | float) and 0 <= it <= 1 for it in found)
     if not fits or len(found) not in (0, len(labels)):
         raise hf_config.unsupported("thresholds", expected=f"a number from 0 to 1 for each of {len(labels):,} labels")
-    return {"data.label_separator": SEVERAL, "data.thresholds": tuple(map(float, found))}
+    return {"data.label_kind": "several", "data.thresholds": tuple(map(float, found))}

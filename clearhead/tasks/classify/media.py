@@ -27,7 +27,7 @@ class MediaClassification(Classification):
     media: ClassVar[Images | Recordings]
     unused = (
         *("data.tokenizer", "data.vocab_size", "data.joint", "data.subword_dropout", "data.texts"),
-        *("data.label_separator", "data.normalise", "data.reverse", "model.n_token_types", "model.copy"),
+        *("data.label_kind", "data.normalise", "data.reverse", "model.n_token_types", "model.copy"),
         *search_settings_but("batch_tokens"),
     )
 

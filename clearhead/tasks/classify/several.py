@@ -157,7 +157,7 @@ class MultiLabelClassification(Classification):
         return logsigmoid(logits)
 
     def answers(self, model: "nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
-        """Return the labels of each text, joined by data.label_separator."""
+        """Return the labels of each text, joined by the separator of data.label_kind."""
         encoded, _ = self.reader.encode(texts)
         p = np.exp(self.log_probabilities(model, self.reader.joined(encoded), decode.batch_tokens))
         return [self.separator.join(self.chosen(it)) for it in p.tolist()]
@@ -167,7 +167,7 @@ class MultiLabelClassification(Classification):
         what = "a model that gives a text several labels can't be explained"
         fix = "use `clearhead classify --json` for the probability of each label"
         expected = "a model with one label per text"
-        raise ConfigError(what, expected=expected, fix=fix, name="data.label_separator", value=self.separator)
+        raise ConfigError(what, expected=expected, fix=fix, name="data.label_kind", value=self.config.data.label_kind)
 
     def evaluate(  # type: ignore[override]
         self, model: "ModelHandle | nn.Module", held_out: HeldOutSeveral, decode: DecodeConfig

@@ -40,7 +40,7 @@ def pairs(texts: list[str] = TEXTS, sets: list[str] = SETS) -> Pairs:
 
 def task(**changed: Any) -> MultiLabelClassification:
     values = {**TINY, "model.topology": "encoder-only", "model.head": "class", "model.n_classes": 2}
-    values |= {"data.labels": LABELS, "data.label_separator": "|", "model.dropout": 0.0, "train.task": "classify"}
+    values |= {"data.labels": LABELS, "data.label_kind": "several", "model.dropout": 0.0, "train.task": "classify"}
     values |= {name.replace("__", "."): value for name, value in changed.items()}
     tokenizers = train_tokenizers(TEXTS, (), Config().override(values).data)
     config = Config().override(values | {"model.src_vocab_size": tokenizers.source.vocab_size})
@@ -143,7 +143,7 @@ def test_an_explanation_is_rejected() -> None:
     own = task()
     with pytest.raises(ConfigError) as caught:
         own.explain(net(own), TEXTS[0], DecodeConfig())
-    assert (caught.value.name, caught.value.value) == ("data.label_separator", "|")
+    assert (caught.value.name, caught.value.value) == ("data.label_kind", "several")
 
 
 # --- files
@@ -151,7 +151,7 @@ def test_an_explanation_is_rejected() -> None:
 
 def read(path: Path, text: str, **settings: str) -> tuple[list[str], Report]:
     path.write_text(text, encoding="utf-8")
-    found = PairForm(LABELLED).read([path], DataConfig(label_separator="|", **settings))
+    found = PairForm(LABELLED).read([path], DataConfig(label_kind="several", **settings))
     return found.targets, found.report
 
 
@@ -211,15 +211,15 @@ def test_one_label_stays_one_label(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [{"train.task": "translate"}, {"train.task": "classify", "data.modality": "image"}])
 def test_only_texts_with_labels_have_a_separator_of_labels(given: dict[str, str]) -> None:
-    config = Config().override({**given, "data.label_separator": "|"})
+    config = Config().override({**given, "data.label_kind": "several"})
     with pytest.raises(ConfigError) as caught:
         task_of(config).settle(config)
-    assert caught.value.name == "data.label_separator"
+    assert caught.value.name == "data.label_kind"
 
 
 @pytest.mark.parametrize(("name", "value"), [
-    ("data.label_separator", " "), ("data.label_separator", "\n"), ("data.thresholds", (0.5,)),
-    ("data.thresholds", (0.5, 2.0)),
+    *(("data.label_kind", it) for it in ("|", "several:", "several: ", "several:\n", ":|")),
+    ("data.thresholds", (0.5,)), ("data.thresholds", (0.5, 2.0)),
 ])  # fmt: skip
 def test_settings_that_do_not_fit_are_named(name: str, value: Any) -> None:
     with pytest.raises(ConfigError) as caught:
