@@ -228,8 +228,7 @@ def load(
             value=n_labels,
         )
     loaded = LoadedModel(folder, config, tokenizer, stored=stored, converters=converters, specials=specials, base=base)
-    app: App = __getattr__(_APPS.get(config.train.task or "translate", "App"))(loaded)
-    return app
+    return __getattr__(_APPS.get(config.train.task or "translate", "App"))(loaded)
 
 
 def _checked_adapter(folder: Path, base: Path) -> Adapter:

@@ -100,8 +100,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def predict(self, X: Sequence[str]) -> npt.NDArray[Any]:  # noqa: N803
         """Return the most likely label of each text. (N)"""
         best = self.predict_proba(X).argmax(1)
-        found: npt.NDArray[Any] = self.classes_[best]
-        return found
+        return self.classes_[best]
 
     def predict_proba(self, X: Sequence[str]) -> npt.NDArray[np.float64]:  # noqa: N803
         """Return the probability of each of `classes_`. (N, C)"""

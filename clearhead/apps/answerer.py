@@ -43,7 +43,6 @@ class FoundAnswer(Passage):
     cut: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {"format_version": 1, **asdict(self)}
 
 
@@ -92,7 +91,6 @@ class Answerer(App):
         return self.task.explain(self.model, question, search, _as_context(context))
 
     def reading(self, question: str) -> Reading:
-        """Return the unknown words in a question, and the number of tokens cut off."""
         if not as_text(question, "question").strip():
             return Reading(tuple(self.tokenizers.source.unknown_words(question)))
         [asked] = self.task.over([Paragraph(question, (Question("", question, ()),))]).asked

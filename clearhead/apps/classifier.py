@@ -64,7 +64,6 @@ class Classifier(App):
         return self.task.explain(self.model, as_source(text, self.task.modalities), self.decode_config(**decode))
 
     def reading(self, text: str) -> Reading:
-        """Return the unknown words in a text, and the number of tokens cut off."""
         [_, [cut]] = self.task.reader.encode([as_source(text, self.task.modalities)])
         return Reading(self.task.reader.unknown_words(text), cut=cut)
 

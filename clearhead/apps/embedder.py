@@ -52,6 +52,5 @@ class Embedder(App):
         return list(map(Embedded, texts, found))
 
     def reading(self, text: str) -> Reading:
-        """Return the unknown words in a text, and the number of tokens cut off."""
         [_, [cut]] = reader_of(self.task).encode([as_text(text)])
         return Reading(tuple(self.tokenizers.source.unknown_words(text)), cut=cut)

@@ -42,22 +42,14 @@ def as_texts(texts: Any, what: str = "text") -> list[str]:
 
 
 def as_text(text: Any, what: str = "text") -> str:
-    """Return `text` unchanged.
-
-    Raises:
-        DataError: `text` isn't a str.
-    """
+    """Return `text` unchanged. Raise DataError if `text` isn't a str."""
     if not isinstance(text, str):
         raise DataError(f"got {describe_value(text)}", expected=f"one {what}, a str", name=what, value=text)
     return text
 
 
 def as_messages(messages: Any) -> Messages:
-    """Return the messages of a conversation unchanged.
-
-    Raises:
-        DataError: it isn't a list of messages.
-    """
+    """Return the messages of a conversation unchanged. Raise DataError if it isn't a list of messages."""
     found = list(messages) if isinstance(messages, Sequence) and not isinstance(messages, str) else messages
     if wrong := fault_of(found):
         expected = '[{"role": "user", "content": "..."}, ...]'
@@ -116,11 +108,7 @@ def as_sources(sources: Any, modalities: Sequence[str]) -> list[Any]:
 
 
 def as_source(source: Any, modalities: Sequence[str]) -> Any:
-    """Return one text, image or recording unchanged.
-
-    Raises:
-        DataError: it isn't one.
-    """
+    """Return one text, image or recording unchanged. Raise DataError if it isn't one."""
     if "text" in modalities:
         return as_text(source)
     if not is_one_source(source, modalities):

@@ -113,7 +113,6 @@ class LanguageModel(App):
         return {"max_len": self.config.model.max_len} | decode | {"stop": (*stop, *([end] if end else []))}
 
     def writer(self, *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> TextGenerator:
-        """Return a text generator with these settings."""
         config = self.decode_config(**decode)
         return self.task.generator(self.loaded.handle, config, StoppingCriteria(stop=stop, chars=chars))
 

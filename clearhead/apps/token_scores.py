@@ -83,25 +83,20 @@ class CompletionWriter(Writer[Completed]):
         self._prompts: dict[str, _SharedScores] = {}
 
     def read(self, texts: Sequence[str | Messages]) -> list[Read]:
-        """Return the texts as prompts."""
         return [replace(read, writes=self._writes) for read in self._writer.read(texts)]
 
     def grow(self, read: Read) -> Grow:
-        """Return a function that turns tokens into text."""
         return self._writer.grow(read)
 
     def record(self, read: Read, answers: Sequence[Hypothesis]) -> Completed:
-        """Return the record of the best continuation."""
         making = self.finish(read, answers)
         while True:
             try:
                 next(making)
             except StopIteration as end:
-                found: Completed = end.value
-                return found
+                return end.value
 
     def best(self, record: Completed) -> Continuation:
-        """Return the continuation."""
         return record.continuation
 
     def finish(self, read: Read, answers: Sequence[Hypothesis]) -> Generator[None, None, Completed]:

@@ -71,7 +71,6 @@ class SequenceWriter(Writer[Result]):
         return add
 
     def record(self, read: Read, answers: Sequence[Hypothesis]) -> Result:
-        """Return the record of a source."""
         if not answers:
             return Result("", 0.0, 0.0, (), (), read.text)
         best, *others = map(self._answer, answers)
@@ -138,11 +137,9 @@ class Translator(App):
         return [found[place] for place in range(len(texts))]
 
     def row_results(self, rows: Sequence[Sequence[str]], **decode: Any) -> Sequence[BriefResult]:
-        """Return a record of the answer to each row, in order. No text is blank."""
         return self.brief_results([text for (text,) in rows], **(ONE | decode))
 
     def results(self, texts: Sequence[str], *, prefix: str = "", **decode: Any) -> list[Result]:
-        """Translate texts and return full records in the same order."""
         found = dict(self.stream(texts, prefix=prefix, **decode))
         return [found[place] for place in range(len(found))]
 
@@ -167,7 +164,6 @@ class Translator(App):
         return writer.pieces(*writer.read([as_text(text)]))
 
     def writer(self, *, prefix: str = "", **decode: Any) -> SequenceWriter:
-        """Return a writer of translations with these settings."""
         search = self.decode_config(**decode)
         return SequenceWriter(self.task, self.loaded.handle, search, as_text(prefix, "prefix"))
 

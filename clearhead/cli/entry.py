@@ -43,8 +43,7 @@ class _Verbs(Mapping[str, Verb]):
         if name not in _NAMES:
             raise KeyError(name)
         module = import_module(f"{__package__}.verbs.{_FILES.get(name, name)}")
-        found: Verb = getattr(module, name.upper() if name in _SHARED else "VERB")
-        return found
+        return getattr(module, name.upper() if name in _SHARED else "VERB")
 
     def __contains__(self, name: object) -> bool:
         return name in _NAMES

@@ -39,7 +39,6 @@ class MediaInputs:
         self._answer, self._show, self._as_json, self._key = answer, show, as_json, key
 
     def __call__(self, places: Sequence[Place]) -> list[Printed]:
-        """Return the output for each file."""
         names = [line.text for _, line in places]
         try:
             return [self._show(name, result) for name, result in zip(names, self._answer(names))]

@@ -97,7 +97,6 @@ class DataConfig:
     licence: str = setting("", "licence of the data, for the model card")
 
     def __post_init__(self) -> None:
-        """Reject invalid settings."""
         check_types(self, "data")
         none_is_empty(self, "normalise")
         object.__setattr__(self, "normalise", tuple(sorted(self.normalise)))  # their order doesn't matter

@@ -51,7 +51,6 @@ class DecodeConfig:
     batch_tokens: int = setting(4096, "maximum number of tokens per batch, counting every beam and padding")
 
     def __post_init__(self) -> None:
-        """Reject invalid settings."""
         check_types(self, "decode")
         for name in ("beam", "n_best", "max_extra", "batch_tokens", "repetition_penalty"):
             require(getattr(self, name) >= 1, f"decode.{name}", getattr(self, name), POSITIVE)

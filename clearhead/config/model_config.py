@@ -23,7 +23,6 @@ class ModelConfig(ModelSettings):
     """Shape and components of a Transformer (sections 3 and 6.2 of the paper). Pass it to `build` to make a model."""
 
     def __post_init__(self) -> None:
-        """Reject invalid settings."""
         check_types(self, "model")
         none_is_empty(self, "augment")
         _check(self)

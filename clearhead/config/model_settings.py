@@ -44,7 +44,6 @@ class SpecialTokens:
 
     @cached_property
     def ids(self) -> frozenset[int]:
-        """All ids."""
         found = (self.pad, self.bos, self.eos, self.unk, self.mask, self.start, *self.more_eos)
         return frozenset(i for i in found if i is not None)
 
@@ -238,7 +237,6 @@ class ModelSettings:
 
     @property
     def special(self) -> SpecialTokens:
-        """The ids of the special tokens."""
         start = self.bos_id if self.start_id is None else self.start_id
         return SpecialTokens(
             pad=self.pad_id,

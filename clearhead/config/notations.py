@@ -50,18 +50,13 @@ class RotaryWavelengths(NamedTuple):
     scaling: tuple[float, ...] = ()
 
     def __str__(self) -> str:
-        """Return the text of the setting."""
         kind = [] if self.kind == "none" else [self.kind]
         base, *numbers = (int(it) if float(it).is_integer() else it for it in (self.base, *self.scaling))
         return ":".join(map(str, (base, *kind, *numbers)))
 
 
 def read_rotary(text: str) -> RotaryWavelengths:
-    """Return the wavelengths that the setting describes.
-
-    Raises:
-        ConfigError: it has another form.
-    """
+    """Return the wavelengths that the setting describes. Raise ConfigError if it has another form."""
     base, *stretching = text.split(":")
     kind, *parts = stretching or ["none"]
     try:

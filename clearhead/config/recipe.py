@@ -45,11 +45,7 @@ class Recipe(Config):
 
     @classmethod
     def of(cls, config: Config) -> Self:
-        """Return the settings as a recipe.
-
-        Raises:
-            ConfigError: one of them is still open.
-        """
+        """Return the settings as a recipe. Raise ConfigError if one of them is still open."""
         for name in _CHOSEN:
             if (value := config.value(name)) in (None, "auto"):
                 what = f"{name} is still open"

@@ -152,7 +152,6 @@ class TrainConfig:
         return self.average if self.average < 1 else 0.0
 
     def __post_init__(self) -> None:
-        """Reject invalid settings."""
         check_types(self, "train")
         for key in ("adapter", "freeze"):
             none_is_empty(self, key)

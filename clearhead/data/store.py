@@ -162,8 +162,7 @@ def _seal(header: Mapping[str, Any]) -> str:
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values after a round trip through JSON."""
-    found: dict[str, Any] = json.loads(json.dumps(values))
-    return found
+    return json.loads(json.dumps(values))
 
 
 def _private(path: Path) -> Path:

@@ -137,7 +137,6 @@ class TextGenerator(Writer[list[Continuation]]):
 
     @property
     def overflow(self) -> str:
-        """Description of how texts longer than the context window are read."""
         return self.engine.overflow
 
     def prompt(self, text: str | Messages) -> list[int]:
@@ -167,7 +166,6 @@ class TextGenerator(Writer[list[Continuation]]):
         return self.chat.encode([self.chat.text(text, asks=True)])[0]
 
     def read(self, texts: Sequence[str | Messages]) -> list[Read]:
-        """Return texts and conversations as prompts; see `prompt`."""
         return [Read(text, self.prompt(text)) for text in texts]
 
     def grow(self, read: Read) -> Grow:
@@ -184,11 +182,9 @@ class TextGenerator(Writer[list[Continuation]]):
         return add
 
     def record(self, read: Read, answers: Sequence[Hypothesis]) -> list[Continuation]:
-        """Return the continuations of a prompt."""
         return [self.continuation(read, answer) for answer in answers]
 
     def best(self, record: list[Continuation]) -> Continuation:
-        """Return the best continuation."""
         return record[0]
 
     def continuation(self, read: Read, answer: Hypothesis) -> Continuation:

@@ -67,12 +67,10 @@ class InMemoryModel:
 
     @property
     def config(self) -> ModelConfig:
-        """The configuration that the module was built from."""
         return self._config
 
     @property
     def device(self) -> str:
-        """The device of the module's parameters."""
         return str(next(self._module.parameters()).device)
 
     @property
@@ -86,7 +84,6 @@ class InMemoryModel:
         return True
 
     def module(self) -> "nn.Module":
-        """Return the module itself."""
         return self._module
 
     def weights(self) -> Weights:
@@ -107,7 +104,6 @@ class InMemoryModel:
         )
 
     def is_converted(self, format: str) -> bool:
-        """Return False."""
         return False
 
 

@@ -199,8 +199,7 @@ def _difference(engine: Any, decode: DecodeConfig) -> str:
 
 def _wait(engine: Any, decode: DecodeConfig, is_converted: Callable[[str], bool]) -> str:
     """Return what an engine has to do first, if that takes long, or ""."""
-    found: str = engine.waits(decode, is_converted) if hasattr(engine, "waits") else ""
-    return found
+    return engine.waits(decode, is_converted) if hasattr(engine, "waits") else ""
 
 
 def _no_engine(config: ModelConfig, decode: DecodeConfig, device: str, formats: Container[str]) -> ConfigError:
@@ -269,14 +268,12 @@ def _obstacle(config: ModelConfig, name: str, device: str, formats: Container[st
     """Return the reason why an engine can't run the model, or "" if it can."""
     if config.topology not in ENGINES[name]:
         return f"it doesn't support model.topology={config.topology!r}"
-    found: str = _engine_class(name, config).obstacle(config, device, formats)
-    return found
+    return _engine_class(name, config).obstacle(config, device, formats)
 
 
 def _precisions(engine: Any) -> tuple[str, ...]:
     """Return the precisions that an engine computes in."""
-    found: tuple[str, ...] = getattr(engine, "precisions", ("fp32",))
-    return found
+    return getattr(engine, "precisions", ("fp32",))
 
 
 def _precision_error(decode: DecodeConfig, who: str, expected: str) -> ConfigError:

@@ -54,8 +54,7 @@ class Rules:
 
     def ends(self, ids: IntArray) -> BoolArray:
         """Mark the tokens that finish a hypothesis. (...) -> (...)"""
-        found: BoolArray = np.isin(ids, (self.eos, *self.more_eos)) if self.more_eos else ids == self.eos
-        return found
+        return np.isin(ids, (self.eos, *self.more_eos)) if self.more_eos else ids == self.eos
 
     def candidates(self, length: int) -> int:
         """Return how many successors to request for a beam of `length` tokens, so that enough of them are allowed."""

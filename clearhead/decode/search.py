@@ -95,8 +95,7 @@ class Search:
     @property
     def live(self) -> list[int]:
         """The numbers of the sentences that aren't done."""
-        found: list[int] = self.beams.sentences.tolist()
-        return found
+        return self.beams.sentences.tolist()
 
     def finished(self) -> dict[int, list[Hypothesis]]:
         """Return the answers of the sentences that are done, by number, best first. Returns each of them once."""

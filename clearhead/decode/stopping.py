@@ -27,7 +27,6 @@ class StoppingCriteria:
     chars: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the values."""
         if isinstance(self.stop, str):  # it would be read as a list of characters
             raise _stop_error("is a single string", self.stop, f"write [{self.stop!r}]")
         if not isinstance(self.stop, Iterable):

@@ -132,8 +132,7 @@ def coverage(segments: Array, width: Array) -> Array:
         far_x = x[:, None, :] - share * along[:, :1, None]
         far_y = y[:, :, None] - share * along[:, 1:, None]
         np.minimum(nearest, far_x**2 + far_y**2, out=nearest)
-    covered: Array = (width[:, None, None] / 2 - np.sqrt(nearest) + 0.5).clip(0, 1)
-    return covered
+    return (width[:, None, None] / 2 - np.sqrt(nearest) + 0.5).clip(0, 1)
 
 
 def _images(

@@ -58,8 +58,7 @@ def _family(path: Path, model_type: object) -> "Family":
 def family(model_type: str) -> "Family":
     """Return the family with this model_type, one of FAMILIES."""
     module, _, name = FAMILIES[model_type].partition(":")
-    found: Family = getattr(import_module(f"{__package__}.families.{module}"), name)()
-    return found
+    return getattr(import_module(f"{__package__}.families.{module}"), name)()
 
 
 def read_folder(folder: Path, task: str | None = None) -> Imported:
@@ -101,7 +100,6 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
 def _config(
     folder: Path, hf_config: HfConfig, kind: "Family", tokenizer: str, tokens: Mapping[str, int], task: str | None
 ) -> Config:
-    """Return our settings."""
     hf_config.expect("quantization_config", None)
     more_eos = _keep_one_end(hf_config)
     task = "embed" if task is None and (folder / MODULES).is_file() else _task(hf_config, kind, task)

@@ -64,11 +64,7 @@ class Imported:
                 )
 
     def write(self, out: Path, origin: Path) -> None:
-        """Write a model folder in one step.
-
-        Raises:
-            OSError: it can't be written.
-        """
+        """Write a model folder in one step. Raise OSError if it can't be written."""
         from safetensors.torch import save_file
 
         card = f"# {self.title}\n\nImported by Clearhead from `{origin.name}`.\n"

@@ -34,17 +34,14 @@ class SafetensorsFiles:
                 raise ModelError(f"can't read {path}: {error}", fix=AGAIN, name=path.name) from error
 
     def names(self) -> Sequence[str]:
-        """Return the names of all tensors."""
         return list(self._files)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a tensor."""
         return tuple(self._files[name].get_slice(name).get_shape())
 
     def read(self, name: str) -> Tensor:
         """Read a tensor. Its numbers stay in the file until they are used."""
-        found: Tensor = self._files[name].get_tensor(name)
-        return found
+        return self._files[name].get_tensor(name)
 
 
 def _paths(folder: Path) -> list[Path]:

@@ -64,7 +64,6 @@ class Adapter:
         return cls(str(base), str(weights), float(cast(float, scale)))
 
     def to_bytes(self) -> bytes:
-        """Return the JSON text."""
         values = {"format_version": FORMAT_VERSION, "base": self.base, "base_weights": self.base_weights}
         return (json.dumps({**values, "scale": self.scale}, indent=2) + "\n").encode()
 
@@ -189,5 +188,4 @@ def _fit(matrix: Any, b: Any, a: Any) -> bool:
 def updated(weight: Any, a: NDArray[Any], b: NDArray[Any], scale: float) -> NDArray[np.float32]:
     """Return W + s B A in float32, computed by numpy even for a tensor, so every reader gets the same bits."""
     matrix = weight if isinstance(weight, np.ndarray) else weight.float().numpy()
-    found: NDArray[np.float32] = matrix.astype(np.float32) + np.float32(scale) * (b @ a).astype(np.float32)
-    return found
+    return matrix.astype(np.float32) + np.float32(scale) * (b @ a).astype(np.float32)

@@ -110,7 +110,6 @@ class LoadedModel:
 
     @cached_property
     def task(self) -> "Task":
-        """The model's task."""
         return task_of(self.config)(self.tokenizers, self.config)
 
     @property
@@ -226,12 +225,10 @@ class FolderHandle:
 
     @property
     def config(self) -> ModelConfig:
-        """The settings that the model was built from."""
         return self._loaded.config.model
 
     @property
     def device(self) -> str:
-        """The device to run on."""
         return self._loaded.config.train.device
 
     @property
@@ -245,11 +242,9 @@ class FolderHandle:
         return self._loaded.watch is not None and self._loaded.watch.is_modified
 
     def module(self) -> "nn.Module":
-        """Return the torch module on its device. The first call reads the weights."""
         return self._loaded.model
 
     def weights(self) -> "Mapping[str, NDArray[Any]]":
-        """Return the weights as numpy arrays."""
         return self._loaded.arrays()
 
     def converted(self, format: str) -> Path:
@@ -271,6 +266,5 @@ class FolderHandle:
         return self._loaded.converters[format](self._loaded.path)
 
     def is_converted(self, format: str) -> bool:
-        """Return whether the model exists in another format, if its converter knows."""
         converter = self._loaded.converters.get(format)
         return converter is not None and converter.is_converted(self._loaded.path) and self._current_changes() is None

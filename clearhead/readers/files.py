@@ -35,11 +35,7 @@ class Input:
 
     @contextmanager
     def open(self) -> Iterator[io.BufferedReader]:
-        """Open the file at its beginning.
-
-        Raises:
-            DataError: the file can't be read.
-        """
+        """Open the file at its beginning. Raise DataError if the file can't be read."""
         try:
             if self._copy is None and self._is_stream():
                 self._copy = self._copied()

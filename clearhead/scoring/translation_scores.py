@@ -78,11 +78,7 @@ class Scores:
 
 
 def score(hypotheses: Sequence[str], references: References, counts: TokenCounts | None = None) -> Scores:
-    """Return all scores of a corpus.
-
-    Raises:
-        DataError: there are no sentences, or a sentence has no reference.
-    """
+    """Return all scores of a corpus. Raise DataError if there are no sentences, or a sentence has no reference."""
     bleu_score, chrf_score = bleu(hypotheses, references), chrf(hypotheses, references)
     return Scores(
         sentences=len(hypotheses),

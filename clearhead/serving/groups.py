@@ -123,7 +123,6 @@ class LiveGroup:
         return len(self._members) + len(self._records)
 
     def has_room(self) -> bool:
-        """Return whether another text may join now."""
         session = self.writer.session
         lengths = [max(session.length(it.read.source) + 1, MIN_LENGTH) for it in self._members.values()]
         wide = session.width * (session.config.n_best if session.diverse else 1)
@@ -157,7 +156,6 @@ class LiveGroup:
         return list(self._finished())
 
     def close(self) -> None:
-        """Give up all texts."""
         self._records.clear()
         self._batch.close()
 

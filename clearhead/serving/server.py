@@ -117,7 +117,6 @@ class _Protocol(H11Protocol):
     """HTTP/1.1. A body that turns out to be broken ends its request, however much of that is answered by then."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin with a connection."""
         super().connection_made(cast(asyncio.Transport, _Joining(transport)))
 
     def send_400_response(self, msg: str) -> None:

@@ -184,11 +184,7 @@ class Task(ABC):
 
     @classmethod
     def main_score(cls) -> str:
-        """Return the default score for comparing models.
-
-        Raises:
-            ConfigError: the task has none.
-        """
+        """Return the default score for comparing models. Raise ConfigError if the task has none."""
         if not cls.compared_by:
             what, fix = f"task {cls.verb!r} has no score to compare models by", "name one in compared_by of its class"
             raise ConfigError(what, fix=fix, name="train.task", value=cls.verb)

@@ -53,7 +53,6 @@ class Recordings:
         return min((config.data.max_len, "data.max_len"), (fitting, "model.max_len"))
 
     def loader(self, config: Config) -> AudioLoader:
-        """Return what reads a recording."""
         return AudioLoader(config.model.size("sample_rate"), self.longest(config)[0])
 
 
@@ -95,7 +94,6 @@ class Images:
         return config.model.max_len, "model.max_len"
 
     def loader(self, config: Config) -> ImageLoader:
-        """Return what reads an image."""
         size, channels, patch = map(config.model.size, ("image_size", "image_channels", "patch_size"))
         return ImageLoader(size, channels, patch, config.model.pooling == "first")
 

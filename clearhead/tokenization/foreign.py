@@ -66,7 +66,6 @@ class ForeignTokenizer(Tokenizer):
         self._spelling = Spelling(self._backend, self._names, self._size, self._hidden, _types(content["decoder"]))
 
     def with_specials(self) -> "ForeignTokenizer":
-        """Return the tokenizer that reads the names of special tokens in a text as these tokens."""
         return ForeignTokenizer(self._text, json.loads(self._text), self.special, self._size, specials=True)
 
     def _warn(self, texts: Iterable[str]) -> None:
@@ -164,17 +163,14 @@ class ForeignTokenizer(Tokenizer):
         return self._marked[names]
 
     def name_of(self, i: int) -> str:
-        """Return the name of a special token."""
         return self._names[i]
 
     @property
     def special_names(self) -> Sequence[str]:
-        """The names of all special tokens."""
         return [self._names[i] for i in sorted(self._hidden) if i in self._names]
 
     @property
     def added_names(self) -> Sequence[str]:
-        """The names of all tokens that a text is searched for before it's split."""
         return self._added
 
     @property
@@ -183,7 +179,6 @@ class ForeignTokenizer(Tokenizer):
         return self.mask_name if self.specials else NEVER + self.mask_name
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        """Decode many sequences, on all cores."""
         return self._ask(self._backend.decode_batch, [[i for i in ids if i not in self._hidden] for ids in batch])
 
     def unknown_words(self, text: str) -> list[str]:
@@ -197,7 +192,6 @@ class ForeignTokenizer(Tokenizer):
         return unknown_spans(text, self.encoding(text), self.special)
 
     def encoding(self, text: str) -> tokenizers.Encoding:
-        """Return the library's encoding, whose offsets aren't exact."""
         self.normalize(text)
         self._warn([text])
         return self._ask(partial(self._backend.encode, add_special_tokens=False), text)

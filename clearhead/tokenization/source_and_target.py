@@ -81,11 +81,7 @@ class Tokenizers:
 
     @classmethod
     def for_model(cls, text: str, model: ModelConfig, *, origin: str) -> Self:
-        """Read the tokenizers of a model.
-
-        Raises:
-            ModelError: the file is damaged, or belongs to another model.
-        """
+        """Read the tokenizers of a model. Raise ModelError if the file is damaged, or belongs to another model."""
         source, target = (model.vocabulary_sizes.get(name, 0) for name in _SIDES)
         found = cls.from_json(text, model.special, origin=origin, sizes=(source, target))
         found.check_sizes(model, origin=origin)

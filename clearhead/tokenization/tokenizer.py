@@ -106,11 +106,7 @@ class Tokenizer:
         return normalized[1:] if self.adds_space else normalized
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, without special tokens.
-
-        Raises:
-            DataError: the text contains a lone surrogate.
-        """
+        """Return the ids of a text, without special tokens. Raise DataError if the text contains a lone surrogate."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
@@ -202,11 +198,7 @@ class Tokenizer:
         return list(self._spelling.all_shown)
 
     def token_id(self, piece: str) -> int:
-        """Return the id of a token in the form that `pieces` returns.
-
-        Raises:
-            DataError: it isn't in the vocabulary.
-        """
+        """Return the id of a token in the form that `pieces` returns. Raise DataError if it isn't in the vocabulary."""
         if piece not in self._spelling.all_shown:
             raise DataError(
                 f"the token {piece!r} isn't in the vocabulary",

@@ -43,8 +43,7 @@ def _changed(kind: type[nn.Module], change: Callable[[Forward], Forward]) -> typ
 
     def forward(self: nn.Module, *inputs: Any, **named: Any) -> Tensor:
         run = changed if self.training and torch.is_grad_enabled() else kind.forward
-        found: Tensor = run(self, *inputs, **named)
-        return found
+        return run(self, *inputs, **named)
 
     return type(kind.__name__, (kind,), {"forward": forward})
 

@@ -133,11 +133,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Restore the state returned by `optimizer_tensors`, bit for bit.
-
-    Raises:
-        ModelError: a tensor is missing.
-    """
+    """Restore the state returned by `optimizer_tensors`, bit for bit. Raise ModelError if a tensor is missing."""
     for name, p in model.named_parameters():
         if not p.requires_grad:  # frozen weights have no state
             continue

@@ -35,7 +35,6 @@ class Schedule:
 
     @property
     def last(self) -> int:
-        """The step at which training ends."""
         return self.last_step or self.steps
 
     def __call__(self, step: int) -> float:

@@ -72,7 +72,6 @@ class Trainer:
 
     @property
     def last_step(self) -> int:
-        """The last step of training."""
         return self.schedule.last
 
     def train(self) -> State:

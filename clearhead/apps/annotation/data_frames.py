@@ -53,11 +53,7 @@ class Frame:
         )
 
     def texts(self, place: int) -> list[str]:
-        """Return the texts of a column, "" for missing values.
-
-        Raises:
-            DataError: it has lists or objects.
-        """
+        """Return the texts of a column, "" for missing values. Raise DataError if it has lists or objects."""
         found = []
         for number, value in enumerate(map(json_value, self.values(place)), 1):
             text = "" if value is None else json_text(value)

@@ -151,8 +151,7 @@ def _measure(configs: Sequence[tuple[str, Config]], counts: Sequence[Arrangement
     if processes == 1:
         return _rates(configs, counts)
     try:
-        found: list[_Row] = call(_in_process, processes, configs, counts)
-        return found
+        return call(_in_process, processes, configs, counts)
     except EndedElsewhereError as error:
         if error.exit_code >= 128:  # a signal
             raise

@@ -70,8 +70,7 @@ def number_of_workers(options: Options, app: "App") -> int:
         return 1 if why else usable_cores()
     if why and asked > 1:
         raise UsageError(f"--workers {asked} can't be used: {why}", fix="use --workers 1", value=asked)
-    number: int = asked
-    return number
+    return asked
 
 
 def _obstacle(app: "App", threads: int) -> str:

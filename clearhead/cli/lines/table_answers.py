@@ -202,7 +202,6 @@ class TableAnswers(LineAnswers):
         return Printed("", notes, failed, cells=(None,) * len(self.fields))
 
     def _unanswered(self, place: Place) -> Printed:
-        """Return the blank cells of a row that killed two workers."""
         found = super()._unanswered(place)
         return self._blank(failed=True, notes=found.notes)
 

@@ -71,7 +71,6 @@ class Ct2Engine:
 
     @classmethod
     def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
-        """Return the reason why this engine can't run the model, or "" if it can."""
         if importlib.util.find_spec("ctranslate2") is None:
             return "it needs CTranslate2: pip install ctranslate2"
         return (
@@ -83,7 +82,6 @@ class Ct2Engine:
 
     @classmethod
     def waits(cls, decode: DecodeConfig, is_converted: Callable[[str], bool]) -> str:
-        """Return what takes long in the first use, or "" if it's done."""
         return "" if is_converted(_format(decode.precision)) else "its first use converts the model"
 
     @classmethod
@@ -94,11 +92,9 @@ class Ct2Engine:
 
     @property
     def overflow(self) -> str:
-        """Description of how texts longer than the context window are read."""
         return "not at all"
 
     def decode(self, batch: Batch, config: DecodeConfig) -> list[list[Hypothesis]]:
-        """Return up to `config.n_best` answers for each source, best first."""
         self._check_room(batch)
         limits = [min(it.max_steps, it.max_len or it.max_steps) for it in batch.requests]
         # If prompts differed in length, CTranslate2 would repeat the ends of longer ones in their answers.
@@ -204,11 +200,7 @@ class Ct2Engine:
         return [sorted(some, key=lambda answer: answer.sort_key)[:width] for some in answers]
 
     def _score(self, rows: Sequence[_Scored]) -> list[tuple[float, ...]]:
-        """Return the log-probabilities of outputs.
-
-        Raises:
-            ModelError: one of them is NaN.
-        """
+        """Return the log-probabilities of outputs. Raise ModelError if one of them is NaN."""
         size = -(-len(rows) // self.cores)
         if self.prompts:
             texts = [self._named((*row.source, row.start, *row.output)) for row in rows]

@@ -127,7 +127,6 @@ class _Packed:
 
     @classmethod
     def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
-        """Return why this engine can't run, or ""."""
         return cpu_obstacle(device)
 
     @staticmethod

@@ -54,7 +54,6 @@ class TextEngine:
 
     @property
     def overflow(self) -> str:
-        """Description of how texts longer than the context window are read."""
         if self.ring:
             return f"a ring buffer of the newest {self.max_len:,} tokens"
         return f"whenever {self.max_len:,} tokens fill the window, the newest {self._half:,} are read again"
@@ -123,7 +122,6 @@ class TextDecoding:
 
     @torch.inference_mode()
     def join(self, other: "TextDecoding") -> None:
-        """Append the texts of another decoding of the same model."""
         text = side_by_side(self.text.flip(1), other.text.repeat_interleave(self.width, 0).flip(1), 1).flip(1)
         self.lengths = torch.cat((self.lengths, other.lengths.repeat_interleave(self.width)))
         held = min(int(self.lengths.max()), self.engine.max_len)

@@ -119,7 +119,6 @@ class TorchDecoding:
 
     @torch.inference_mode()
     def join(self, other: "TorchDecoding") -> None:
-        """Append the sources of another decoding of the same model."""
         rows = len(self.memory_mask) * self.width
         device = self.memory_mask.device
         lengths = torch.full((rows,), self.cache.length, device=device) if self.lengths is None else self.lengths

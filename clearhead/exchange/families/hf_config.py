@@ -70,8 +70,7 @@ class HfConfig:
 
     def token(self, role: str, default: int | None = None) -> int | None:
         """Return the id of a special token: as config.json says, else as the tokenizer says, else the default."""
-        found: int | None = self.get(f"{role}_token_id", self.roles.get(role, default))
-        return found
+        return self.get(f"{role}_token_id", self.roles.get(role, default))
 
     def known_token(self, role: str, default: int | None = None) -> int:
         """Return the id of a special token that the model can't do without. Raise ModelError if there is none."""

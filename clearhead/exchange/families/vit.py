@@ -121,8 +121,7 @@ def _side(hf_config: HfConfig, name: str, default: int) -> int:
     sides = found if isinstance(found, list) else [found]
     if not all(isinstance(it, int) for it in sides) or len({*sides}) != 1:
         raise hf_config.unsupported(name, expected="a square")
-    side: int = sides[0]
-    return side
+    return sides[0]
 
 
 def _pixels(hf_config: HfConfig, size: int) -> tuple[Tensor, Tensor]:

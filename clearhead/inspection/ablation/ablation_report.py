@@ -71,7 +71,6 @@ class Study:
     problem: str  # the reason why results can't be stored, if any
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, except those that depend on the computer."""
         values = asdict(self)
         for name in ("folder", "kept", "problem"):
             del values[name]
@@ -87,7 +86,6 @@ class Ablation:
     study: Study
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         score = {"score": self.measure.key, "whole": self.measure.whole, "whole_interval": self.measure.interval}
         rows = [asdict(row) for row in self.rows]
         return {"format_version": 1, **self.study.to_dict(), **score, "parts": rows}

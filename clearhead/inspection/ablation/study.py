@@ -34,7 +34,6 @@ class Outcome:
     values: dict[str, list[float]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return asdict(self)
 
 

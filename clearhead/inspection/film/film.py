@@ -119,7 +119,6 @@ class Film:
         return "\n\n".join(blocks)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {"format_version": 1, "frames": [it.to_dict() for it in self.frames]}
 
     def draw(self, place: str, path: Path, *, moving: bool = False) -> None:

@@ -71,7 +71,6 @@ class Frame:
                 raise ValueError
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return asdict(self)
 
     def labelled(self, place: str, rows: int | None = None) -> LabelledArray:

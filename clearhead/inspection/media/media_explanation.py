@@ -80,8 +80,7 @@ class MediaExplanation(Explanation):
         if place == "decoder.cross":
             return self.mean_map(place) @ through
         self.n_layers(place)
-        found: NDArray[np.float64] = self._reading.numpy(force=True) @ through
-        return found
+        return self._reading.numpy(force=True) @ through
 
     @property
     def _reading(self) -> Tensor:

@@ -54,7 +54,6 @@ class ImageInput:
         return self.pixels.mean(2).reshape(n, size, n, size).mean((1, 3)) / 255
 
     def describe(self) -> str:
-        """Describe what the encoder reads."""
         last, size = self.across - 1, self.patch_size
         token = "a class token, then " if self.first else ""
         return f"{token}patches of {size} x {size} pixels, r0c0 to r{last}c{last}"
@@ -88,7 +87,6 @@ class AudioInput:
         return [[*range(n, min(n + size, self.n_positions))] for n in range(0, self.n_positions, size)]
 
     def describe(self) -> str:
-        """Describe what the encoder reads."""
         return f"positions of {1000 * self.step:.0f} ms, {self.seconds:.2f} seconds in all"
 
 
@@ -101,11 +99,7 @@ def is_media(forward: Pass) -> bool:
 
 
 def front_of(model: nn.Module) -> Patches | Frames:
-    """Return the model's front end.
-
-    Raises:
-        ConfigError: it reads neither images nor audio.
-    """
+    """Return the model's front end. Raise ConfigError if it reads neither images nor audio."""
     front = cast(Encoder, stacks(model)["encoder"]).embedding
     if not isinstance(front, Patches | Frames):
         raise ConfigError(
@@ -118,11 +112,7 @@ def front_of(model: nn.Module) -> Patches | Frames:
 
 
 def media_input(forward: Pass) -> MediaInput:
-    """Return the image or recording that a pass reads.
-
-    Raises:
-        ConfigError: the model reads neither.
-    """
+    """Return the image or recording that a pass reads. Raise ConfigError if the model reads neither."""
     front, inputs = front_of(forward.model), forward.inputs[0]
     if isinstance(front, Patches):
         pixels = inputs[0].permute(1, 2, 0).double().numpy(force=True)

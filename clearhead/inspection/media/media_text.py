@@ -92,8 +92,7 @@ def _line(
 def _pooled(values: NDArray[np.float64], n_columns: int) -> NDArray[np.float64]:
     """Return the mean of each of `n_columns` equal stretches."""
     pooled = torch.nn.functional.adaptive_avg_pool1d(torch.from_numpy(np.ascontiguousarray(values))[None], n_columns)
-    found: NDArray[np.float64] = pooled[0].numpy()
-    return found
+    return pooled[0].numpy()
 
 
 def _clock(seconds: float, n_columns: int) -> str:

@@ -57,7 +57,6 @@ class Occlusion:
         return {name: rank_correlation(self.falls, getattr(self, name)) for name in ("attention", "rollout")}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         arrays = {name: getattr(self, name).tolist() for name in ("falls", "attention", "rollout")}
         groups = [list(it) for it in self.groups]
         return {"rows": list(self.rows), "groups": groups, **arrays, "rank_correlations": self.correlations}
@@ -79,8 +78,7 @@ def occluded_falls(forward: Pass, groups: Sequence[Sequence[int]]) -> Tensor:
         with hiding(front, hidden):
             logits = forward.run(len(hidden))
         log_p = logits.double().log_softmax(-1).view(len(hidden), len(ids), -1)
-        found: Tensor = log_p.gather(-1, ids.expand(len(hidden), -1)[..., None])[..., 0]
-        return found
+        return log_p.gather(-1, ids.expand(len(hidden), -1)[..., None])[..., 0]
 
     hidden = torch.zeros(len(groups), len(forward.read), dtype=torch.bool, device=device)
     for number, group in enumerate(groups):
@@ -125,5 +123,4 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the rank of each value; equal values share the mean of their ranks."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = counts.cumsum()
-    found: NDArray[np.float64] = (last - (counts - 1) / 2)[places]
-    return found
+    return (last - (counts - 1) / 2)[places]

@@ -46,7 +46,6 @@ class PageData:
         self.left_out.append({"what": what, "why": why})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         about = {"format_version": FORMAT_VERSION, "kind": "page", "version": __version__}
         return {**about, **self.values, "left_out": self.left_out}
 

@@ -33,7 +33,6 @@ class AttentionPart:
 
     @property
     def kind(self) -> str:
-        """The name of its class."""
         return type(self.attend).__name__
 
     @property

@@ -33,7 +33,6 @@ class Check:
     detail: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return asdict(self)
 
     def render(self) -> str:
@@ -86,7 +85,6 @@ class Verification:
         return [f"{part} breaks {enumerated(kinds)}" for part, kinds in self.broken_by.items()]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {
             "format_version": 1,
             "passed": self.passed,

@@ -29,11 +29,9 @@ class PartCall:
     parameters: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return header(self) | {"inputs": [_plain(it) for it in self.inputs], "output": _plain(self.output)}
 
     def arrays(self) -> dict[str, Tensor]:
-        """Return all tensors by name."""
         return {f"input.{i}": it for i, it in enumerate(self.inputs)} | {"output": self.output}
 
 
@@ -87,14 +85,12 @@ class AttentionCall:
         return self.scores if self.mask is None else self.scores.masked_fill(~self.mask, -math.inf)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         values: dict[str, Any] = {name: _plain(it) for name, it in self.arrays().items()}
         if self.known_weights is not None:
             values["weights"] |= {"axes": list(WEIGHT_AXES), "tokens": dict(self.known_weights.tokens)}
         return header(self) | {"largest_difference": self.largest_difference} | values
 
     def arrays(self) -> dict[str, Tensor]:
-        """Return all tensors by name."""
         found = {"q": self.q, "k": self.k, "v": self.v, "mask": self.mask, "bias": self.bias, "output": self.output}
         found["weights"] = None if self.known_weights is None else self.known_weights.values
         return {name: it for name, it in found.items() if it is not None}
@@ -116,7 +112,6 @@ class Summary:
 
     @classmethod
     def of(cls, call: PartCall | AttentionCall) -> "Summary":
-        """Summarize the output of a call."""
         x = call.output.double()
         low, high = (float(it) for it in x.aminmax()) if x.numel() else (math.nan, math.nan)
         shape, statistics = tuple(x.shape), (low, high, float(x.mean()), float(x.norm()))
@@ -140,8 +135,7 @@ class AttentionInputs:
 
     def run(self, attend: nn.Module) -> Tensor:
         """Return the output of an attention module for these inputs. -> (B, H, T, K)"""
-        found: Tensor = attend(self.q, self.k, self.v, mask=self.mask, bias=self.bias)
-        return found
+        return attend(self.q, self.k, self.v, mask=self.mask, bias=self.bias)
 
     def equation_1(self) -> tuple[Tensor, Tensor]:
         """Return the output and the weights of Equation 1. -> (B, H, T, K), (B, H, T, S)"""

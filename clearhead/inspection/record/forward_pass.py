@@ -44,8 +44,7 @@ class Pass:
     def run(self, n: int = 1) -> Tensor:
         """Run the model on n copies of the input, and return its output."""
         more = {} if self.at is None else {"at": self.at.expand(n, -1)}
-        found: Tensor = self.model(*(it.expand(n, *it.shape[1:]) for it in self.inputs), **more)
-        return found
+        return self.model(*(it.expand(n, *it.shape[1:]) for it in self.inputs), **more)
 
     def log_probabilities(self, n: int = 1) -> Tensor:
         """Return the log-probability of everything said, for n copies of the input. -> (n, R)"""

@@ -33,7 +33,6 @@ class LabelledArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The size of each axis."""
         return tuple(self.values.shape)
 
     def select(self, **indices: int) -> "LabelledArray":
@@ -92,7 +91,6 @@ class LabelledArray:
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {"axes": list(self.axes), "tokens": dict(self.tokens), "values": self.values.tolist()}
 
     def __repr__(self) -> str:

@@ -31,7 +31,6 @@ class Part:
         return self.times * (self.parameters + sum(part.total for part in self.parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         parts = [part.to_dict() for part in self.parts]
         return {**asdict(self), "parts": parts, "total": self.total}
 

@@ -97,7 +97,6 @@ class _Recorder:
             self.handles.append(part.register_forward_hook(after, with_kwargs=True))
 
     def detach(self) -> None:
-        """Remove all hooks."""
         for handle in self.handles:
             handle.remove()
         self.labels.release()

@@ -64,7 +64,6 @@ class Trace:
         return found[-1]
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of all recorded parts."""
         return iter([*self.parts, *self.calls])
 
     def __len__(self) -> int:

@@ -61,7 +61,6 @@ class Attribution:
         return sums
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         parts = [asdict(it) for it in self.contributions]
         difference = {"difference": self.difference, "error": self.error, "by_layer": self.by_layer()}
         return {"said": self.said, "other": self.other, **difference, "contributions": parts, "note": self.note}

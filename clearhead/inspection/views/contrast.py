@@ -250,7 +250,6 @@ class Masks:
         return Readout(stack, head.projection, reading[None], trace["head.projection"].output[:1])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Convert token ids to text."""
         return self.tokenizer.pieces(ids)
 
     def _first(self, option: str, word: str) -> int:

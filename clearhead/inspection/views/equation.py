@@ -28,7 +28,6 @@ class EquationStep:
     values: Tensor  # (T, S), or (T, K)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         values = self.values.tolist()
         return {"name": self.name, "formula": self.formula, "shape": list(self.shape), "values": values}
 

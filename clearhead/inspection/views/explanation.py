@@ -65,7 +65,6 @@ class Explanation(RecordedAttention):
 
     @property
     def model(self) -> nn.Module:
-        """The model."""
         return self.forward.model
 
     @property
@@ -117,11 +116,7 @@ class Explanation(RecordedAttention):
 
     @cached_property
     def lens(self) -> Lens:
-        """The logit lens: the predictions of each decoder layer.
-
-        Raises:
-            ConfigError: the model has no decoder.
-        """
+        """The logit lens: the predictions of each decoder layer. Raise ConfigError if the model has no decoder."""
         decoder = stacks(self.model).get("decoder")
         if not isinstance(decoder, Decoder):
             raise ConfigError(
@@ -133,11 +128,7 @@ class Explanation(RecordedAttention):
 
     @property
     def searched(self) -> SearchTree:
-        """The tree of the search that led to the answer.
-
-        Raises:
-            ConfigError: there was no search, or a diverse one.
-        """
+        """The tree of the search that led to the answer. Raise ConfigError if there was no search, or a diverse one."""
         if self.search is None:
             raise ConfigError(
                 "there's no search to show",
@@ -164,11 +155,7 @@ class Explanation(RecordedAttention):
 
     @property
     def chosen(self) -> Choice:
-        """What the model chose, and from what.
-
-        Raises:
-            ConfigError: the task has neither words nor labels.
-        """
+        """What the model chose, and from what. Raise ConfigError if the task has neither words nor labels."""
         if self.choice is None:
             raise ConfigError(
                 "this task has no word or label to explain", expected="a model that writes or classifies", name="why"

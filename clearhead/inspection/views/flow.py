@@ -42,7 +42,6 @@ class ShapeStep:
     shape: Shape
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return asdict(self)
 
 

@@ -33,7 +33,6 @@ class Head:
     weight: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {"head": self.number, "entropy": self.entropy, "strongest": [self.query, self.key, self.weight]}
 
 

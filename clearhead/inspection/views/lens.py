@@ -48,7 +48,6 @@ class Lens:
     note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {"outputs": list(self.outputs), "layers": [vars(layer) for layer in self.layers]}
 
     def _repr_html_(self) -> str:

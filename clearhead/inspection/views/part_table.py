@@ -22,7 +22,6 @@ class PartRow:
     milliseconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return asdict(self) | {"shape": list(self.shape)}
 
 

@@ -43,11 +43,7 @@ class RecordedAttention:
         return self.places[-1]
 
     def n_layers(self, place: str) -> int:
-        """Return the number of layers with attention at a place.
-
-        Raises:
-            ConfigError: there's no such place.
-        """
+        """Return the number of layers with attention at a place. Raise ConfigError if there's no such place."""
         if place not in self.places:
             raise ConfigError(
                 f"{place!r} isn't an attention of this model",

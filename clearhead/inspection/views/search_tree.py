@@ -153,7 +153,6 @@ class SearchTree:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         nodes, answers = [asdict(it) for it in self.nodes], [asdict(it) for it in self.answers]
         return {"nodes": nodes, "answers": answers, "cache_lengths": self.cache_lengths}
 

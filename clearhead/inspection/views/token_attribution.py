@@ -139,7 +139,6 @@ class TokenAttribution:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         names = ("whole", "nothing", "falls", "gradients")
         arrays = {name: getattr(self, name).tolist() for name in names}
         return {"tokens": list(self.tokens), "said": list(self.said), **arrays, "error": self.error}

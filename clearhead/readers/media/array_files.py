@@ -63,11 +63,7 @@ def read_array(path: str | Path) -> NDArray[Any]:
 
 
 def read_item(name: str) -> NDArray[Any]:
-    """Return one item of an array file.
-
-    Raises:
-        DataError: the array can't be read, or is too short.
-    """
+    """Return one item of an array file. Raise DataError if the array can't be read, or is too short."""
     item = split_item(name)
     assert item is not None
     path, index = item
@@ -76,8 +72,7 @@ def read_item(name: str) -> NDArray[Any]:
         raise DataError(
             f"{name} doesn't exist: the array has shape {array.shape}", expected="an index in the array", name=name
         )
-    found: NDArray[Any] = array[index]
-    return found
+    return array[index]
 
 
 @lru_cache(maxsize=4)
@@ -100,8 +95,7 @@ def _read(path: str, _changed: int, _size: int) -> NDArray[Any]:
         content = file.read(expected + 1) if expected < _MOST else b""
     if len(content) != expected:
         raise ValueError("it doesn't have the size that its header says")
-    found: NDArray[Any] = np.frombuffer(content, dtype).reshape(shape)
-    return found
+    return np.frombuffer(content, dtype).reshape(shape)
 
 
 def _expect_unicode(array: NDArray[Any]) -> None:

@@ -80,11 +80,7 @@ def as_int16(samples: NDArray[Any]) -> NDArray[np.int16]:
 
 
 def checked_samples(source: tuple[Any, ...], name: str = "the tuple") -> tuple[NDArray[Any], int]:
-    """Return samples and rate of a recording in memory.
-
-    Raises:
-        DataError: the tuple isn't audio.
-    """
+    """Return samples and rate of a recording in memory. Raise DataError if the tuple isn't audio."""
     samples, rate = source if len(source) == 2 else (None, None)
     if not (isinstance(samples, np.ndarray) and samples.ndim in (1, 2) and isinstance(rate, int | np.integer)):
         raise DataError(f"{name} isn't audio", expected=_ARRAY, name=name)
@@ -140,8 +136,7 @@ def _resampled(samples: NDArray[np.float32], before: int, after: int) -> NDArray
             fix=_INSTALL,
             name="soxr",
         ) from error
-    found: NDArray[np.float32] = soxr.resample(samples, before, after)
-    return found
+    return soxr.resample(samples, before, after)
 
 
 # --- files

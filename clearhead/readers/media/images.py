@@ -34,11 +34,7 @@ class ImageSize(NamedTuple):
 
 
 def probe_image(source: Any) -> ImageSize:
-    """Return the size of an image without reading its pixels.
-
-    Raises:
-        DataError: it isn't an image, or is too large.
-    """
+    """Return the size of an image without reading its pixels. Raise DataError if it isn't an image, or is too large."""
     if (array := _as_array(source)) is not None:
         return ImageSize(array.shape[0], array.shape[1], 1 if array.ndim == 2 or array.shape[2] == 1 else 3)
     with _opened(source) as image:
@@ -177,11 +173,7 @@ def _as_array(source: Any) -> NDArray[np.uint8] | None:
 
 
 def checked_pixels(array: NDArray[Any], name: str = "the array") -> NDArray[np.uint8]:
-    """Return an array that is one image.
-
-    Raises:
-        DataError: it has another shape or type.
-    """
+    """Return an array that is one image. Raise DataError if it has another shape or type."""
     fits = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
     if array.dtype == np.uint8 and fits and array.size:
         return array

@@ -83,11 +83,7 @@ def expect_file(name: str, expected: str) -> None:
 
 
 def content_digest(name: str) -> bytes:
-    """Return a digest of the content of a file, or of an item in an array file.
-
-    Raises:
-        DataError: it can't be read.
-    """
+    """Return a digest of the content of a file, or of an item in an array file. Raise DataError if it can't be read."""
     if split_item(name) is not None:
         row: Any = read_item(name)
         return hashlib.blake2b(np.ascontiguousarray(row).tobytes(), digest_size=16).digest()

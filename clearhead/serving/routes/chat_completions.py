@@ -35,7 +35,6 @@ class ChatCompletion(Sampling, kw_only=True):
     max_completion_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
     def check(self, limits: RequestLimits) -> None:
-        """Raise RequestError for what isn't supported, or exceeds a limit."""
         self.check_options(limits)
         if self.max_completion_tokens is not None:  # the later name of the same field
             limits.check("max_completion_tokens", self.max_completion_tokens, limits.tokens)
@@ -59,7 +58,6 @@ class ChatCompletion(Sampling, kw_only=True):
         )
 
     def conversation(self) -> list[dict[str, str]]:
-        """Return the messages."""
         return [{"role": it.role, "content": it.content} for it in self.messages]
 
 

@@ -51,7 +51,6 @@ class Sampling(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """The stop strings."""
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
     @property
@@ -94,11 +93,9 @@ class Completion(Sampling, kw_only=True):
 
     @property
     def prompts(self) -> list[str]:
-        """The prompts."""
         return [self.prompt] if isinstance(self.prompt, str) else self.prompt
 
     def check(self, limits: RequestLimits) -> None:
-        """Raise RequestError for what isn't supported, or exceeds a limit."""
         self.check_options(limits)
         if self.best_of not in (None, self.choices):
             raise RequestError(400, "best_of isn't supported", expected=f"n={self.choices}", name="best_of")

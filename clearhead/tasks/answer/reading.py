@@ -37,11 +37,7 @@ class QuestionSource(Source):
         super().__init__(paths, [[file for path in paths for file in inputs(path)]])
 
     def read(self) -> QuestionCorpus:
-        """Return all questions.
-
-        Raises:
-            DataError: there are none.
-        """
+        """Return all questions. Raise DataError if there are none."""
         corpus = read_questions(self.sides[0])
         corpus.report.paths = self.report.paths  # a folder, not each of its files
         self.report = corpus.report

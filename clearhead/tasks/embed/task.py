@@ -96,11 +96,7 @@ class TextEmbedding(Task):
         return {}
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
-        """Embed one text and record every step. A long text is truncated.
-
-        Raises:
-            DataError: the text is blank.
-        """
+        """Embed one text and record every step. A long text is truncated. Raise DataError if the text is blank."""
         from ...inspection.explaining import explain
         from ...inspection.record.forward_pass import Pass
 

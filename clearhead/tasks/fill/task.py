@@ -160,11 +160,7 @@ class Filling(MaskedTokens):
         return [it.filled for it in self.fillings(model, texts, decode)]
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
-        """Fill the masks of one text and record every step.
-
-        Raises:
-            DataError: the text has no mask, or is too long.
-        """
+        """Fill the masks of one text and record every step. Raise DataError if the text has no mask, or is too long."""
         from ...inspection.explaining import explain
         from ...inspection.record.forward_pass import Pass
         from ...inspection.record.uncompiled import uncompiled

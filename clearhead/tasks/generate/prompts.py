@@ -72,7 +72,6 @@ class AnswerGeneration(Generation):
         return AnswerExamples(*sides)
 
     def hold_out(self, data: Pairs) -> HeldOutText:  # type: ignore[override]
-        """Prepare prompts with answers for scoring."""
         encoded, tokenizer = self.encoder(data), self.tokenizers.target
         examples = AnswerExamples(encoded.sources, encoded.targets)
         predicted = [examples.predicted_tokens(row) for row in range(len(examples))]

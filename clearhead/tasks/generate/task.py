@@ -79,11 +79,7 @@ class Generation(Task):
         return TextEncoder(self.tokenizers.target, self.special)
 
     def examples(self, sides: tuple[Ragged, Ragged]) -> Blocks:
-        """Return the text of a store in blocks.
-
-        Raises:
-            DataError: the text is shorter than one block.
-        """
+        """Return the text of a store in blocks. Raise DataError if the text is shorter than one block."""
         longest, limit = self.longest
         blocks = Blocks(sides[1], longest, self.special.pad)
         if not len(blocks):

@@ -50,8 +50,7 @@ def _start(count: int, entry: Callable[..., Any] | str, *arguments: Any) -> dict
         shutdown_timeout=_PATIENCE,
     )
     try:
-        found: dict[int, Any] = elastic_launch(config, entry)(*arguments)
-        return found
+        return elastic_launch(config, entry)(*arguments)
     except ChildFailedError as error:
         codes = {rank: failure.exitcode for rank, failure in sorted(error.failures.items())}
         for rank, code in codes.items():

@@ -40,7 +40,6 @@ class MetricsLog:
                 rest = rest[self._file.write(rest) :]
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def __enter__(self) -> Self:

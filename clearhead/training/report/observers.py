@@ -23,11 +23,7 @@ _NOT_SCORES = ("step", "epoch", "averaged", "seconds")  # the other entries of a
 
 
 def summary_writer() -> Any:
-    """Return torch's SummaryWriter.
-
-    Raises:
-        ConfigError: the package tensorboard isn't installed.
-    """
+    """Return torch's SummaryWriter. Raise ConfigError if the package tensorboard isn't installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:

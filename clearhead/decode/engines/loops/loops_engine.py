@@ -45,14 +45,12 @@ class LoopsEngine:
 
     @property
     def overflow(self) -> str:
-        """Description of how texts longer than the context window are read."""
         if self.model.decoder.shape.ring:
             return f"a ring buffer of the newest {self.max_len:,} tokens"
         half = max(1, self.max_len // 2)
         return f"whenever {self.max_len:,} tokens fill the window, the newest {half:,} are read again"
 
     def search(self, batch: Batch, rules: Rules) -> list[list[Hypothesis]] | None:
-        """Do what `beam_search` does, in one call. Return None if this search needs single steps."""
         if not _supports(batch, rules):
             return None
         prefixes = (it.prefix for it in batch.requests)

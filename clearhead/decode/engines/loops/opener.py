@@ -25,7 +25,6 @@ class LoopsOpener:
 
     @classmethod
     def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
-        """Return the reason why the engine can't run the model, or "" if it can."""
         if found := cls.lacks() or cpu_obstacle(device):
             return found
         for setting, supported in (
@@ -48,7 +47,6 @@ class LoopsOpener:
 
     @classmethod
     def waits(cls, decode: DecodeConfig, is_converted: Callable[[str], bool]) -> str:
-        """Return what takes long in the first use, or "" if it's done."""
         if is_compiled():
             return ""
         return f"it can't be compiled here: {reason}" if (reason := failure()) else "it isn't compiled here yet"
