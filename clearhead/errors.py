@@ -95,6 +95,15 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"did you mean {found!r}?" if found else ""
 
 
+def unknown(
+    what: str, value: Any, known: Iterable[str], name: str, kind: type[ClearheadError] = ConfigError
+) -> ClearheadError:
+    """Return the error for a value that isn't one of the known ones. It lists them, and suggests the closest."""
+    names = list(known)
+    fix = suggestion(str(value), names)
+    return kind(what, expected=f"one of {', '.join(names)}", fix=fix, name=name, value=value)
+
+
 def shortened(names: Sequence[str], most: int = 5) -> str:
     """Return the first names for a message, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")

@@ -13,6 +13,7 @@ from clearhead.errors import (
     nearest,
     shortened,
     suggestion,
+    unknown,
 )
 
 
@@ -69,3 +70,9 @@ def test_the_nearest_known_word_is_suggested() -> None:
     assert nearest("trian.steps", ["train.steps", "data.train"]) == "train.steps"
     assert nearest("x", ["train.steps"]) == ""
     assert suggestion("trian.steps", ["train.steps"]) == "did you mean 'train.steps'?"
+
+
+def test_the_error_for_an_unknown_value_lists_the_known_ones_and_suggests_the_closest() -> None:
+    error = unknown("there's no task 'trian'", "trian", iter(["train", "serve"]), "task", ModelError)
+    assert isinstance(error, ModelError) and (error.name, error.value) == ("task", "trian")
+    assert (error.expected, error.fix) == ("one of train, serve", "did you mean 'train'?")

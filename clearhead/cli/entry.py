@@ -20,7 +20,7 @@ from typing import NoReturn
 
 from ..config import TASKS
 from ..config.messages import say, say_within_a_handler
-from ..errors import ClearheadError, ConfigError, is_out_of_memory, nearest
+from ..errors import ClearheadError, ConfigError, is_out_of_memory, unknown
 from ..version import __version__
 from .parser import UsageError, Verb, parse, parser_of
 
@@ -133,13 +133,7 @@ def _run(arguments: Sequence[str]) -> int:
     if not name:
         say(_help())
         return 2
-    near = nearest(name, VERBS)
-    raise UsageError(
-        f"unknown command {name!r}",
-        expected=f"one of {', '.join(VERBS)}",
-        fix=f"did you mean {near!r}?" if near else "",
-        value=name,
-    )
+    raise unknown(f"unknown command {name!r}", name, VERBS, "", UsageError)
 
 
 def _explain(error: BaseException, arguments: Sequence[str]) -> tuple[int, str]:

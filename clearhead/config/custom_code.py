@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
-from ..errors import ModelError, nearest
+from ..errors import ModelError, nearest, suggestion
 from .values import invalid
 
 T = TypeVar("T")
@@ -70,16 +70,15 @@ def import_class(setting: str, name: str, base: type[T]) -> type[T]:
     module, _, attribute = name.partition(":")
     if not re.fullmatch(r"\w+(\.\w+)*:\w+", name) or module.endswith(".py"):
         spelling = re.sub(r"\.py(?=:)", "", name).replace("/", ".").strip(".")
-        suggestion = nearest(name, [spelling])
-        fix = f"did you mean {suggestion!r}?" if suggestion else ""
+        fix = suggestion(name, [spelling])
         raise invalid(setting, name, "isn't a class name", expected="package.module:Class", fix=fix)
     source = _import(module, setting, name)
     found = getattr(source, attribute, None)
     if not inspect.isclass(found):
         classes = [key for key, it in vars(source).items() if inspect.isclass(it) and issubclass(it, base)]
-        suggestion = nearest(attribute, classes)
+        near = nearest(attribute, classes)
         what = f": {getattr(source, '__file__', module)} has no class {attribute!r}"
-        fix = f"did you mean {module}:{suggestion}?" if suggestion else ""
+        fix = f"did you mean {module}:{near}?" if near else ""
         raise invalid(setting, name, what, expected=", ".join(classes), fix=fix)
     if not issubclass(found, base):
         full = f"{base.__module__.removesuffix('.modules.module')}.{base.__name__}"

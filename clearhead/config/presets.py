@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from ..errors import ConfigError, suggestion
+from ..errors import ConfigError, suggestion, unknown
 from .task_spec import TASKS
 from .values import invalid, spell
 
@@ -181,13 +181,7 @@ def published(name: str) -> dict[str, Any]:
         ConfigError: there is no such model.
     """
     if not isinstance(name, str) or name not in FAMILIES:
-        raise ConfigError(
-            f"{name!r} isn't a published model",
-            expected=f"one of {', '.join(FAMILIES)}",
-            fix=suggestion(str(name), FAMILIES),
-            name="train.preset",
-            value=name,
-        )
+        raise unknown(f"{name!r} isn't a published model", name, FAMILIES, "train.preset")
     return FAMILIES[name].published | {"train.preset": name}
 
 

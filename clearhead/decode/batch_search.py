@@ -7,7 +7,7 @@ import numpy as np
 
 from ..config import DecodeConfig
 from ..errors import ConfigError
-from .beams import Hypothesis, Request
+from .beams import Answers, Hypothesis, Request
 from .engine import Batch, BatchEngine
 from .rules import Rules
 
@@ -60,7 +60,7 @@ def check_support(engine: str, settings: Collection[str], config: DecodeConfig) 
         )
 
 
-def decode_batch(engine: BatchEngine, batch: Batch, config: DecodeConfig, rules: Rules) -> list[list[Hypothesis]]:
+def decode_batch(engine: BatchEngine, batch: Batch, config: DecodeConfig, rules: Rules) -> Answers:
     """Return the answers to each source, best first. Answers are cut where they meet a stopping criterion."""
     found = engine.decode(batch, config)
     cut = [[_cut(answer, request, rules) for answer in some] for some, request in zip(found, batch.requests)]

@@ -5,7 +5,7 @@ Axes: B live sentences, W beams per sentence, k candidates per beam, C candidate
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,9 @@ class Hypothesis:
         return [eos if self.end is None else self.end] if self.finished else []
 
 
+Answers: TypeAlias = list[list[Hypothesis]]  # those of each source, best first
+
+
 @dataclass(frozen=True)
 class SearchStep:
     """One step of the search: the top candidates of each live sentence, best first, and what happens to them."""
@@ -73,6 +76,9 @@ class SearchStep:
         if self.ended[row].any() or self.totals[row, column] == -np.inf:
             return None
         return int(self.tokens[row, column])
+
+
+Observe: TypeAlias = Callable[[SearchStep], None]  # called with every step of a search
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ..tokenization.detokenize import StreamingDetokenizer
 from ..tokenization.tokenizer import Tokenizer
 from .beams import Hypothesis, Request
 from .engine import WindowedEngine
-from .rules import IntArray
+from .rules import IntArray, Sources
 from .session import MAX_TOKENS, Session
 from .stopping import StopChecker, StoppingCriteria, StopReason
 from .writer import Grow, Read, Writer
@@ -86,10 +86,10 @@ class PromptSession(Session):
         text = b"".join([self.tokenizer.token_bytes[i] for i in ids]).decode("utf-8", "replace")
         return self.stopping.cut(text.removesuffix("\ufffd"))[0]
 
-    def _inputs(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+    def _inputs(self, sources: Sources) -> list[list[int]]:
         return [list(source[:-1]) for source in sources]
 
-    def _start(self, sources: Sequence[Sequence[int]]) -> IntArray:  # B sources -> (B,)
+    def _start(self, sources: Sources) -> IntArray:  # B sources -> (B,)
         return np.array([source[-1] if source else self.special.bos for source in sources], np.int64)
 
     def _request(self, source: Sequence[int], prefix: Sequence[int]) -> Request:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self, TypeAlias, runtime_checkable
 
 from ..config import DecodeConfig, ModelConfig
-from .beams import Hypothesis, Request
+from .beams import Answers, Request
 from .model_handle import ModelHandle
-from .rules import FloatArray, IntArray, Rules
+from .rules import FloatArray, IntArray, Rules, Sources
 
 
 class Decoding(Protocol):
@@ -52,7 +52,7 @@ class JoinableDecoding(Decoding, Protocol):
 class StepEngine(Protocol):
     """An engine that predicts one token at a time. Greedy search, beam search and sampling come from `decode`."""
 
-    def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> AbstractContextManager[Decoding]:
+    def prefill(self, sources: Sources, steps: int) -> AbstractContextManager[Decoding]:
         """Read B sources of any lengths, to be decoded for at most `steps` steps inside the `with` block."""
 
 
@@ -60,7 +60,7 @@ class StepEngine(Protocol):
 class SearchEngine(StepEngine, Protocol):
     """A step engine that can also run a whole search in one call, which is faster."""
 
-    def search(self, batch: "Batch", rules: Rules) -> list[list[Hypothesis]] | None:
+    def search(self, batch: "Batch", rules: Rules) -> Answers | None:
         """Return what `beam_search` returns, or None if this search needs single steps."""
 
 
@@ -73,7 +73,7 @@ class Batch:
     log-probabilities of their tokens left out.
     """
 
-    sources: Sequence[Sequence[int]]
+    sources: Sources
     start: IntArray  # (B,)
     requests: Sequence[Request]
     suppress: tuple[int, ...]
@@ -93,7 +93,7 @@ class BatchEngine(Protocol):
     settings: ClassVar[frozenset[str]]
     """Names of the supported `DecodeConfig` settings, except those that only set a maximum length."""
 
-    def decode(self, batch: Batch, config: DecodeConfig) -> list[list[Hypothesis]]:
+    def decode(self, batch: Batch, config: DecodeConfig) -> Answers:
         """Return up to `config.n_best` answers for each source, best first."""
 
 

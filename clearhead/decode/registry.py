@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any
 
 from ..config import DecodeConfig, ModelConfig
-from ..errors import ConfigError, nearest
+from ..errors import ConfigError, unknown
 from .batch_search import check_support, unsupported
 from .engine import Engine
 from .model_handle import ModelHandle
@@ -213,17 +213,8 @@ def _no_engine(config: ModelConfig, decode: DecodeConfig, device: str, formats: 
 
 def check_name(name: str) -> None:
     """Raise ConfigError if there's no such engine."""
-    if name == AUTO or name in ENGINES:
-        return
-    known = [AUTO, *ENGINES]
-    close = nearest(name, known)
-    raise ConfigError(
-        f"decode.engine={name!r} isn't a decoding engine",
-        expected=", ".join(known),
-        fix=f"did you mean {close!r}?" if close else "",
-        name="decode.engine",
-        value=name,
-    )
+    if name not in (known := (AUTO, *ENGINES)):
+        raise unknown(f"decode.engine={name!r} isn't a decoding engine", name, known, "decode.engine")
 
 
 def usable_engines(config: ModelConfig, device: str = "cpu", formats: Container[str] = ()) -> list[str]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 BoolArray: TypeAlias = NDArray[np.bool_]
+Sources: TypeAlias = Sequence[Sequence[int]]  # token ids of each source
 
 
 @dataclass(frozen=True, kw_only=True)

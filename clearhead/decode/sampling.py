@@ -1,11 +1,11 @@
 """Sampling: temperature, top-k, top-p and min-p, applied in this order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .beams import Beams, Candidates, Hypothesis, Request, SearchStep
+from .beams import Answers, Beams, Candidates, Observe, Request, SearchStep
 from .engine import Decoding
 from .rules import FloatArray, IntArray, Rules
 from .search import Search, run_search
@@ -100,8 +100,8 @@ def sample(
     requests: Sequence[Request],
     rules: Rules,
     sampler: Sampler,
-    observe: Callable[[SearchStep], None] | None = None,
-) -> list[list[Hypothesis]]:
+    observe: Observe | None = None,
+) -> Answers:
     """Draw `rules.beam` independent answers to each sentence, and return them with the most likely first.
 
     Takes the arguments of `beam_search`, and a sampler with one generator per sentence.

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..errors import ModelError
-from .beams import Beams, Candidates, Hypothesis, Request, RequestArrays, SearchStep
+from .beams import Answers, Beams, Candidates, Hypothesis, Observe, Request, RequestArrays, SearchStep
 from .engine import Decoding, JoinableDecoding
 from .rules import BoolArray, FloatArray, IntArray, Rules
 
@@ -23,8 +23,8 @@ def beam_search(
     start: IntArray,
     requests: Sequence[Request],
     rules: Rules,
-    observe: Callable[[SearchStep], None] | None = None,
-) -> list[list[Hypothesis]]:
+    observe: Observe | None = None,
+) -> Answers:
     """Search for the best answers to each sentence.
 
     A hypothesis ends when its end token is among the `beam` top candidates of its sentence, so beam 1 is greedy search.
@@ -55,7 +55,7 @@ def beam_search(
     return run_search(Search(decoding, start, requests, rules), observe)
 
 
-def run_search(search: "Search", observe: Callable[[SearchStep], None] | None = None) -> list[list[Hypothesis]]:
+def run_search(search: "Search", observe: Observe | None = None) -> Answers:
     """Run a search to its end, pass each step to `observe`, and return the answers in the order of the sentences."""
     found: dict[int, list[Hypothesis]] = {}
     while search.live:

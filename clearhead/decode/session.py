@@ -10,9 +10,9 @@ import numpy as np
 from ..config import DecodeConfig, SpecialTokens
 from ..errors import ConfigError, DataError
 from .batch_search import check_support, decode_batch
-from .beams import Hypothesis, Request, SearchStep
+from .beams import Answers, Hypothesis, Observe, Request
 from .engine import Batch, BatchEngine, Decoding, Engine, SearchEngine, StepEngine
-from .rules import IntArray, Rules
+from .rules import IntArray, Rules, Sources
 from .sampling import Sampler, Sampling, sample
 from .search import Search, beam_search
 
@@ -70,12 +70,7 @@ class Session:
             pool=(config.top_k or _EVERY) if config.sample else 0,
         )
 
-    def answers(
-        self,
-        sources: Sequence[Sequence[int]],
-        observe: Callable[[SearchStep], None] | None = None,
-        prefix: Sequence[int] = (),
-    ) -> list[list[Hypothesis]]:
+    def answers(self, sources: Sources, observe: Observe | None = None, prefix: Sequence[int] = ()) -> Answers:
         """Return the hypotheses for each source, best first.
 
         Args:
@@ -88,9 +83,9 @@ class Session:
 
     def stream(
         self,
-        sources: Sequence[Sequence[int]],
+        sources: Sources,
         prefix: Sequence[int] = (),
-        observe: Callable[[SearchStep], None] | None = None,
+        observe: Observe | None = None,
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield (index, hypotheses) for each source as soon as its batch is done, longest sources first.
 
@@ -175,7 +170,7 @@ class Session:
     @contextmanager
     def search(
         self,
-        sources: Sequence[Sequence[int]],
+        sources: Sources,
         requests: Sequence[Request],
         sampler: Sampler | None = None,
         numbers: Sequence[int] | None = None,
@@ -185,18 +180,13 @@ class Session:
         with self._prefill(sources, max(request.max_steps for request in requests)) as decoding:
             yield Search(decoding, self._start(sources), requests, rules, sampler, numbers)
 
-    def decode(
-        self,
-        sources: Sequence[Sequence[int]],
-        requests: Sequence[Request],
-        observe: Callable[[SearchStep], None] | None = None,
-    ) -> list[list[Hypothesis]]:
+    def decode(self, sources: Sources, requests: Sequence[Request], observe: Observe | None = None) -> Answers:
         """Return the answers to the sources of one batch."""
         if isinstance(self.engine, BatchEngine):
             return self._decode_batch(self.engine, sources, requests)
         return (self._diverse if self.diverse else self._decode)(sources, requests, observe)
 
-    def sampler(self, sources: Sequence[Sequence[int]] = ()) -> Sampler:
+    def sampler(self, sources: Sources = ()) -> Sampler:
         """Return a sampler for some sources; `generator` makes what it needs for another one."""
         config = self.config
         sampling = Sampling(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p, min_p=config.min_p)
@@ -209,11 +199,11 @@ class Session:
         """
         return np.random.default_rng([self.config.seed if seed is None else seed, *self._key(source)])
 
-    def _inputs(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+    def _inputs(self, sources: Sources) -> list[list[int]]:
         """Return the engine's inputs for the sources."""
         return [self.special.source(source) for source in sources]
 
-    def _start(self, sources: Sequence[Sequence[int]]) -> IntArray:
+    def _start(self, sources: Sources) -> IntArray:
         """Return the token before each output. B sources -> (B,)"""
         return np.full(len(sources), self.special.start, np.int64)
 
@@ -221,22 +211,15 @@ class Session:
         """Return the length of a source, without an end token."""
         return len(source)
 
-    def _prefill(self, sources: Sequence[Sequence[int]], steps: int) -> AbstractContextManager[Decoding]:
+    def _prefill(self, sources: Sources, steps: int) -> AbstractContextManager[Decoding]:
         assert isinstance(self.engine, StepEngine)
         return self.engine.prefill(self._inputs(sources), steps)
 
-    def _decode_batch(
-        self, engine: BatchEngine, sources: Sequence[Sequence[int]], requests: Sequence[Request]
-    ) -> list[list[Hypothesis]]:
+    def _decode_batch(self, engine: BatchEngine, sources: Sources, requests: Sequence[Request]) -> Answers:
         batch = Batch(self._inputs(sources), self._start(sources), requests, self.rules.suppress, self.scored)
         return [_distinct(found, self.detokenize) for found in decode_batch(engine, batch, self.config, self.rules)]
 
-    def _decode(
-        self,
-        sources: Sequence[Sequence[int]],
-        requests: Sequence[Request],
-        observe: Callable[[SearchStep], None] | None,
-    ) -> list[list[Hypothesis]]:
+    def _decode(self, sources: Sources, requests: Sequence[Request], observe: Observe | None) -> Answers:
         start = self._start(sources)
         if isinstance(self.engine, SearchEngine) and not self.config.sample and observe is None:
             batch = Batch(self._inputs(sources), start, requests, self.rules.suppress)
@@ -247,12 +230,7 @@ class Session:
                 return sample(decoding, start, requests, self.rules, self.sampler(sources), observe)
             return beam_search(decoding, start, requests, self.rules, observe)
 
-    def _diverse(
-        self,
-        sources: Sequence[Sequence[int]],
-        requests: Sequence[Request],
-        observe: Callable[[SearchStep], None] | None,
-    ) -> list[list[Hypothesis]]:
+    def _diverse(self, sources: Sources, requests: Sequence[Request], observe: Observe | None) -> Answers:
         """Return the best answer for each of the `n_best` most likely tokens after the prefix.
 
         If no token may follow the prefix, search from the prefix alone.
@@ -267,7 +245,7 @@ class Session:
             for first in [[token] for token in tokens] or [[]]
         ]
         found = self._decode([sources[place] for place, _ in begun], [request for _, request in begun], observe)
-        answers: list[list[Hypothesis]] = [[] for _ in sources]
+        answers: Answers = [[] for _ in sources]
         for (place, _), hypotheses in zip(begun, found):
             answers[place].append(hypotheses[0])
         return [_distinct(sorted(some, key=lambda it: it.sort_key), self.detokenize) for some in answers]

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..errors import ConfigError, TrainingError, shortened, suggestion
+from ..errors import ConfigError, TrainingError, shortened, unknown
 from ..folder.atomic import writing
 from ..folder.contents import visible
 from ..loading.loaded import LoadedModel
@@ -46,13 +46,7 @@ def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp3
     """
     target = _ALIASES.get(target, target)
     if target not in TARGETS:
-        raise ConfigError(
-            f"there's no export to {target!r}",
-            expected=f"one of {', '.join(TARGETS)}",
-            fix=suggestion(target, TARGETS),
-            name="to",
-            value=target,
-        )
+        raise unknown(f"there's no export to {target!r}", target, TARGETS, "to")
     if precision not in PRECISIONS[target]:
         raise ConfigError(
             f"a model can't be exported to {target} in precision {precision!r}",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..config import DataConfig
-from ..errors import DataError, nearest, shortened
+from ..errors import DataError, shortened, suggestion
 from .lines import shown
 
 _WIDEST = 1000  # maximum number of columns
@@ -249,11 +249,10 @@ def _place(name: str, names: Sequence[str], asked: str, what: str) -> int:
         return plain.index(asked)
     if asked.isascii() and asked.isdigit() and 1 <= int(asked) <= len(names):
         return int(asked) - 1
-    near = nearest(asked, plain)
     raise DataError(
         f"{name} has no {what} {asked!r}\n  {what}s: {listed(names)}",
         expected=f"one of these names, or a number from 1 to {len(names)}",
-        fix=f"did you mean {near!r}?" if near else "",
+        fix=suggestion(asked, plain),
         name=name,
         value=asked,
     )

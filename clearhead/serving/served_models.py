@@ -8,7 +8,7 @@ from typing import Any
 
 from ..apps.app import App
 from ..config.messages import say
-from ..errors import ClearheadError, ConfigError, ModelError, nearest
+from ..errors import ClearheadError, ConfigError, ModelError, suggestion
 from ..folder.adapters import expect_adapter, weights_digest
 from .batching import Batcher
 from .limits import RequestError, RequestLimits
@@ -199,10 +199,8 @@ class ModelShelf:
         doing = " or ".join(f"`{verb}`" for verb in verbs)
         if name is not None:
             if name not in self.models:
-                close = nearest(name, self.models)
-                fix = f"did you mean {close!r}?" if close else ""
-                known = ", ".join(self.models)
-                raise RequestError(404, f"there's no model {name!r}", expected=known, fix=fix, name="model", value=name)
+                what, known, fix = f"there's no model {name!r}", ", ".join(self.models), suggestion(name, self.models)
+                raise RequestError(404, what, expected=known, fix=fix, name="model", value=name)
             model = self.models[name]
             if model not in fitting:
                 what = f"the model {name!r} is for `{model.verb}`"

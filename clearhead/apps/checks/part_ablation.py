@@ -12,7 +12,7 @@ from torch import nn
 from ...config import DecodeConfig
 from ...data.forms import MediaForm
 from ...decode.registry import IN_MEMORY
-from ...errors import ConfigError, nearest
+from ...errors import ConfigError, unknown
 from ...folder.manifest import digest
 from ...inspection.ablation.ablation_report import Ablation, Measure, PartEffect, Study
 from ...inspection.ablation.study import KeptOutcomes, Outcome, Watch, fingerprint, has_hooks, study
@@ -63,14 +63,7 @@ class AblationOptions:
 
 def _expect_one_of(name: str, value: str, known: Sequence[str], of: str = "") -> None:
     if value not in known:
-        near = nearest(value, known)
-        raise ConfigError(
-            f"{name}={value!r} isn't a known value{of}",
-            expected=f"one of {', '.join(known)}",
-            fix=f"did you mean {near!r}?" if near else "",
-            name=name,
-            value=value,
-        )
+        raise unknown(f"{name}={value!r} isn't a known value{of}", value, known, name)
 
 
 def ablate(loaded: LoadedModel, data: Any, options: AblationOptions, search: DecodeConfig, watch: Watch) -> Ablation:

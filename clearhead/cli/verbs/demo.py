@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ...errors import nearest
+from ...errors import unknown
 from ..parser import Options, Parser, UsageError, Verb
 
 _DEMOS = {
@@ -28,13 +28,7 @@ def _run(options: Options) -> None:
         print("\n".join(f"clearhead demo {name:<10} {what}" for name, (_, what) in _DEMOS.items()))
         return
     if options.demo not in _DEMOS:
-        near = nearest(options.demo, _DEMOS)
-        raise UsageError(
-            f"there's no demo {options.demo!r}",
-            expected=" or ".join(_DEMOS),
-            fix=f"did you mean {near!r}?" if near else "",
-            value=options.demo,
-        )
+        raise unknown(f"there's no demo {options.demo!r}", options.demo, _DEMOS, "", UsageError)
     if options.out is not None and not options.out.strip():
         raise UsageError("--out is empty", fix="name a folder", name="--out", value=options.out)
     out = Path(options.out or _DEMOS[options.demo][0])

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from ...config import DecodeConfig, ModelConfig
 from ...config.custom_code import is_custom
 from ...errors import DataError
-from ..beams import Hypothesis, Request
+from ..beams import Answers, Hypothesis, Request
 from ..engine import Batch, cpu_obstacle, engine_threads
 from ..model_handle import ModelHandle
 from ..rules import Rules
@@ -94,7 +94,7 @@ class Ct2Engine:
     def overflow(self) -> str:
         return "not at all"
 
-    def decode(self, batch: Batch, config: DecodeConfig) -> list[list[Hypothesis]]:
+    def decode(self, batch: Batch, config: DecodeConfig) -> Answers:
         self._check_room(batch)
         limits = [min(it.max_steps, it.max_len or it.max_steps) for it in batch.requests]
         # If prompts differed in length, CTranslate2 would repeat the ends of longer ones in their answers.
@@ -177,7 +177,7 @@ class Ct2Engine:
         forced = len(ids) == limit and _ends_at(request, limit)
         return _Found(place, ids, total, len(ids) < limit or forced, forced or bool(request.prefix))
 
-    def _answers(self, batch: Batch, found: dict[int, list[_Found]], config: DecodeConfig) -> list[list[Hypothesis]]:
+    def _answers(self, batch: Batch, found: dict[int, list[_Found]], config: DecodeConfig) -> Answers:
         """Keep the best hypotheses of each source, with the model's own scores if they're needed.
 
         CTranslate2's totals are of the tokens that weren't suppressed, as if the model gave the others nothing.
@@ -187,7 +187,7 @@ class Ct2Engine:
         if not any(it.incomplete for it in every):
             best = (sorted(some, key=lambda it: _rank(it, rules))[:width] for some in found.values())
             every = [it for some in best for it in some]
-        answers = list[list[Hypothesis]]([] for _ in batch.sources)
+        answers = Answers([] for _ in batch.sources)
         if not batch.scored and len(every) == len(answers) and not any(math.isnan(it.total) for it in every):
             for it in every:
                 score = float(it.total / rules.penalty(len(it.ids) + it.finished))

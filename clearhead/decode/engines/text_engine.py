@@ -10,7 +10,7 @@ Texts longer than the context window are read through a window, which moves depe
 Axes: B texts, W beams per text, R = B * W rows, T tokens read at once, S tokens in a window.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import ClassVar, Self
 
@@ -22,7 +22,7 @@ from ...config import ModelConfig
 from ...model.cache import side_by_side
 from ...model.transformer import Decoder, evaluation
 from ..model_handle import ModelHandle
-from ..rules import FloatArray, IntArray
+from ..rules import FloatArray, IntArray, Sources
 from .torch_engine import FLOAT32, Autocast, chosen_rows, in_precision, top_successors
 
 CHUNK = 512  # tokens of a prompt to read at once
@@ -63,7 +63,7 @@ class TextEngine:
         return max(1, self.max_len // 2)
 
     @contextmanager
-    def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> Iterator["TextDecoding"]:
+    def prefill(self, sources: Sources, steps: int) -> Iterator["TextDecoding"]:
         """Read B texts, each without its last token, which is the first input of `step`. A source may be empty.
 
         If a text is longer than the context window, only its last tokens are read. The model is in evaluation mode

@@ -1,6 +1,6 @@
 """Step engine for the encoder-decoder of `clearhead.model`, on any device."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -12,7 +12,7 @@ from ...config import ModelConfig
 from ...model.cache import Cache, side_by_side
 from ...model.transformer import Decoder, EncoderDecoder, evaluation
 from ..model_handle import ModelHandle, sharing_weights
-from ..rules import FloatArray, IntArray
+from ..rules import FloatArray, IntArray, Sources
 
 Autocast: TypeAlias = AbstractContextManager[object]  # the model is called inside it
 FLOAT32: Autocast = nullcontext()
@@ -54,7 +54,7 @@ class TorchEngine:
         return cls(module, pad=module.encoder.embedding.pad, autocast=autocast)
 
     @contextmanager
-    def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> Iterator["TorchDecoding"]:
+    def prefill(self, sources: Sources, steps: int) -> Iterator["TorchDecoding"]:
         """Encode B sources. The model is in evaluation mode inside the `with` block only."""
         with evaluation(self.model):
             yield self._encode(_padded(sources, self.pad), steps)
@@ -171,7 +171,7 @@ def chosen_rows(sources: IntArray, beams: IntArray, width: int) -> Tensor:
     return torch.from_numpy((sources[:, None] * width + beams).reshape(-1))
 
 
-def _padded(sources: Sequence[Sequence[int]], pad: int) -> Tensor:
+def _padded(sources: Sources, pad: int) -> Tensor:
     """-> (B, S), int64"""
     tokens = np.full((len(sources), max(map(len, sources))), pad, np.int64)
     for row, source in zip(tokens, sources):

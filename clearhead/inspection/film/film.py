@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import ConfigError, DataError, suggestion
+from ...errors import ConfigError, DataError, unknown
 from ...folder.checkpoint import FILM
 from ...pictures.canvas import readable
 from ..views.head_grid import render_heads, render_keys
@@ -66,13 +66,7 @@ class Film:
         stack, _, kind = (name or kinds[-1]).partition(".")
         found = f"{stack}.{layer}.{kind}"
         if found not in known:
-            raise ConfigError(
-                f"the film has no attention {found}",
-                expected=f"one of {', '.join(known)}",
-                fix=suggestion(found, known),
-                name="attention",
-                value=found,
-            )
+            raise unknown(f"the film has no attention {found}", found, known, "attention")
         return found
 
     def render(self, place: str, *, color: bool = False) -> str:

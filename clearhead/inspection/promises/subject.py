@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ...config import SpecialTokens
-from ...decode.beams import Hypothesis
+from ...decode.beams import Answers
 from ...decode.engine import StepEngine
 from ...model.fronts.front import Front
 from ...model.fronts.tokens import Embedding
@@ -138,7 +138,7 @@ class SubjectSearch:
     """
 
     prompts: Sequence[Sequence[int]]
-    answers: Callable[[nn.Module], list[list[Hypothesis]]]
+    answers: Callable[[nn.Module], Answers]
     alpha: float
 
 

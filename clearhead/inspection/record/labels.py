@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ...errors import ModelError, suggestion
+from ...errors import ModelError, unknown
 from ...model.cache import Cache
 
 Pieces: TypeAlias = Callable[[Iterable[int]], list[str]]
@@ -44,13 +44,7 @@ class LabelledArray:
         values, axes, tokens = self.values, self.axes, dict(self.tokens)
         for axis, index in indices.items():
             if axis not in axes:
-                raise ModelError(
-                    f"{axis!r} isn't an axis of this array",
-                    expected=", ".join(axes),
-                    fix=suggestion(axis, axes),
-                    name="axis",
-                    value=axis,
-                )
+                raise unknown(f"{axis!r} isn't an axis of this array", axis, axes, "axis", ModelError)
             number = axes.index(axis)
             self._check_index(axis, index, values.size(number))
             values, axes = values.select(number, index), axes[:number] + axes[number + 1 :]

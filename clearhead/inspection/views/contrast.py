@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from ...errors import ConfigError, suggestion
+from ...errors import ConfigError, unknown
 from ...model.fronts.tokens import Projection
 from ...model.heads import ClassPredictor, TokenPredictor
 from ...model.linear import Linear
@@ -144,13 +144,8 @@ class Words:
         if word and word not in self.words:
             word = next((it for it in self.words[self.begins :] if _without_punctuation(it) == word), word)
         if word not in self.words:
-            raise ConfigError(
-                f"{word!r} isn't a word of the answer",
-                expected=", ".join(dict.fromkeys(self.words)) or "an answer that has words",
-                fix=suggestion(word, self.words),
-                name="why",
-                value=word,
-            )
+            what = f"{word!r} isn't a word of the answer"
+            raise unknown(what if self.words else f"{what}, which is empty", word, dict.fromkeys(self.words), "why")
         return next((n for n in range(self.begins, len(self.words)) if self.words[n] == word), self.words.index(word))
 
     def _first_token(self, other: str, index: int, said: int) -> int:
@@ -188,13 +183,7 @@ class Labels:
         chosen = [("why", label)] + ([] if other is None else [("not", other)])
         for option, name in chosen:
             if name not in self.labels:
-                raise ConfigError(
-                    f"{name!r} isn't a label of this model",
-                    expected=", ".join(self.labels),
-                    fix=suggestion(name, self.labels),
-                    name=option,
-                    value=name,
-                )
+                raise unknown(f"{name!r} isn't a label of this model", name, self.labels, option)
         if label == other:
             raise ConfigError(f"{label!r} is compared with itself", expected="another label", name="not", value=other)
         names = [name for _, name in chosen]

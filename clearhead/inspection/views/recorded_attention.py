@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ...errors import ConfigError, suggestion
+from ...errors import ConfigError, unknown
 from ..record.calls import AttentionCall
 from ..record.labels import LabelledArray
 from ..record.trace import Trace
@@ -45,13 +45,7 @@ class RecordedAttention:
     def n_layers(self, place: str) -> int:
         """Return the number of layers with attention at a place. Raise ConfigError if there's no such place."""
         if place not in self.places:
-            raise ConfigError(
-                f"{place!r} isn't an attention of this model",
-                expected=", ".join(self.places),
-                fix=suggestion(place, self.places),
-                name="attention",
-                value=place,
-            )
+            raise unknown(f"{place!r} isn't an attention of this model", place, self.places, "attention")
         stack, kind = place.split(".")
         return sum(name.startswith(f"{stack}.") and name.endswith(f".{kind}") for name in self.trace.calls)
 

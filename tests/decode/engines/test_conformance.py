@@ -390,7 +390,7 @@ def test_an_unknown_engine_is_rejected_with_a_suggestion(name: str, fix: str) ->
     with pytest.raises(ConfigError, match=rf"^decode\.engine={name!r} isn't a decoding engine") as caught:
         open_engine(handle("decoder-only"), DecodeConfig(engine=name))
     assert (caught.value.name, caught.value.value, caught.value.fix) == ("decode.engine", name, fix)
-    assert caught.value.expected == f"auto, {', '.join(ENGINES)}"
+    assert caught.value.expected == f"one of auto, {', '.join(ENGINES)}"
 
 
 def test_auto_skips_an_engine_that_does_not_support_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:

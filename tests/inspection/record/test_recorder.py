@@ -164,7 +164,7 @@ def test_weights_know_their_tokens() -> None:
     [
         (lambda it: it.select(key="t1"), ("key", "t1"), "a whole number from 0 to 4", ""),
         (lambda it: it.select(row=2), ("row", 2), "a whole number from 0 to 1", ""),
-        (lambda it: it.select(haed=0), ("axis", "haed"), "row, head, query, key", "did you mean 'head'?"),
+        (lambda it: it.select(haed=0), ("axis", "haed"), "one of row, head, query, key", "did you mean 'head'?"),
         (lambda it: it.mean("query"), ("axis", "query"), "one of head", ""),
         (lambda it: it.select(row=0, head=0).mean("head"), ("axis", "head"), "an array with an axis", ""),
     ],

@@ -99,7 +99,7 @@ def test_of_a_label_it_is_its_score(pooling: str, pre_norm: bool, n_token_types:
     with pytest.raises(ConfigError) as caught:
         labels.why(forward, trace, "god", None)
     assert (caught.value.name, caught.value.value, caught.value.fix) == ("why", "god", "did you mean 'good'?")
-    assert caught.value.expected == "bad, fair, good"
+    assert caught.value.expected == "one of bad, fair, good"
     for wrong in ("bad", "worse"):
         with pytest.raises(ConfigError) as caught:
             labels.why(forward, trace, "bad", wrong)
@@ -144,7 +144,7 @@ def test_a_word_is_asked_for_by_its_first_token() -> None:
     assert (caught.value.name, caught.value.value) == ("why", "")
     with pytest.raises(ConfigError) as caught:
         words.why(forward, trace, "d", None)
-    assert (caught.value.value, caught.value.expected) == ("d", "ab, c")
+    assert (caught.value.value, caught.value.expected) == ("d", "one of ab, c")
     for token in (None, 9):  # the model can't say it; it begins as the word does
         again = Words(["c"], [0], [9], words.pieces, lambda _text, _place, token=token: token)
         with pytest.raises(ConfigError) as caught:

@@ -8,10 +8,10 @@ from itertools import chain
 import numpy as np
 
 from ....errors import ModelError, beyond_vocabulary
-from ...beams import Hypothesis, Request
+from ...beams import Answers, Hypothesis, Request
 from ...engine import Batch, engine_threads
 from ...model_handle import ModelHandle
-from ...rules import FloatArray, IntArray, Rules
+from ...rules import FloatArray, IntArray, Rules, Sources
 from ...search import nan_error
 from . import stack_parts as parts
 from .entries import AS_PYTHON, Entries
@@ -50,7 +50,7 @@ class LoopsEngine:
         half = max(1, self.max_len // 2)
         return f"whenever {self.max_len:,} tokens fill the window, the newest {half:,} are read again"
 
-    def search(self, batch: Batch, rules: Rules) -> list[list[Hypothesis]] | None:
+    def search(self, batch: Batch, rules: Rules) -> Answers | None:
         if not _supports(batch, rules):
             return None
         prefixes = (it.prefix for it in batch.requests)
@@ -60,7 +60,7 @@ class LoopsEngine:
         return _run(self.loops, self.model, batch, rules, min(self.threads, engine_threads()))
 
     @contextmanager
-    def prefill(self, sources: Sequence[Sequence[int]], steps: int) -> Iterator["LoopsDecoding"]:
+    def prefill(self, sources: Sources, steps: int) -> Iterator["LoopsDecoding"]:
         """Read B sources. Those of a language model are texts without their last token."""
         if not self.model.decoder.shape.cross:
             sources = [source[max(0, len(source) - self.max_len + 1) :] for source in sources]
@@ -97,7 +97,7 @@ class LoopsEngine:
 class LoopsDecoding:
     """A batch being decoded: rows b * W to b * W + W - 1 of the cache are the beams of source b."""
 
-    def __init__(self, loops: Entries, model: Model, sources: Sequence[Sequence[int]], capacity: int) -> None:
+    def __init__(self, loops: Entries, model: Model, sources: Sources, capacity: int) -> None:
         """`capacity` is the maximum number of tokens of a text in the cache."""
         self.loops, self.model, self.width, n = loops, model, 1, len(sources)
         self.shape = model.decoder.shape
@@ -194,7 +194,7 @@ def _loops() -> Entries:
         return loaded(machine_code_file())
 
 
-def _run(loops: Entries, model: Model, batch: Batch, rules: Rules, threads: int) -> list[list[Hypothesis]]:
+def _run(loops: Entries, model: Model, batch: Batch, rules: Rules, threads: int) -> Answers:
     """Return the answers to each source, best first."""
     order = sorted(range(len(batch.sources)), key=lambda n: -len(batch.sources[n]))
     shares = [order[i::threads] for i in range(min(threads, len(order)))]
@@ -203,7 +203,7 @@ def _run(loops: Entries, model: Model, batch: Batch, rules: Rules, threads: int)
     else:
         with ThreadPoolExecutor(len(shares)) as pool:
             found = list(pool.map(lambda share: _decode(loops, model, batch, share, rules), shares))
-    answers: list[list[Hypothesis]] = [[] for _ in order]
+    answers: Answers = [[] for _ in order]
     for share, some in zip(shares, found):
         for place, each in zip(share, some):
             answers[place] = each
@@ -218,7 +218,7 @@ def _capacity(model: Model, batch: Batch) -> int:
     return min(max(map(len, batch.sources)) + steps, int(model.decoder.shape.max_len))
 
 
-def _decode(loops: Entries, model: Model, batch: Batch, share: Sequence[int], rules: Rules) -> list[list[Hypothesis]]:
+def _decode(loops: Entries, model: Model, batch: Batch, share: Sequence[int], rules: Rules) -> Answers:
     requests = [batch.requests[n] for n in share]
     n, beam, steps, most = len(share), rules.beam, _steps(requests), _capacity(model, batch)
     found = AnswerArrays(
@@ -245,7 +245,7 @@ def _decode(loops: Entries, model: Model, batch: Batch, share: Sequence[int], ru
     return [_hypotheses(found, i) for i in range(n)]
 
 
-def _jobs(sources: Sequence[Sequence[int]], start: IntArray, requests: Sequence[Request]) -> Jobs:
+def _jobs(sources: Sources, start: IntArray, requests: Sequence[Request]) -> Jobs:
     prefixes = np.full((len(requests), max(len(it.prefix) for it in requests)), -1, np.int64)
     for row, request in zip(prefixes, requests):
         row[: len(request.prefix)] = request.prefix
