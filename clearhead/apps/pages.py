@@ -89,9 +89,7 @@ def page_values(
 
 def write_page(loaded: LoadedModel, explanation: "Explanation", path: Any, command: str) -> None:
     """Write the page of an answer into one file."""
-    from ..folder.atomic import write_file, writing
+    from ..folder.atomic import save_file
     from ..inspection.page.document import page_document
 
-    data = page_values(loaded, explanation, command=command)
-    with writing(path.parent, again="run the command again"):
-        write_file(path, page_document(data).encode())
+    save_file(path, page_document(page_values(loaded, explanation, command=command)).encode())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..config.messages import say
 from .input_lines import Line
+from .output import TABLES
 
 _POSITION = 0.04  # seconds of audio
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _FILE_NAME = re.compile(
     r"\S+\.(txt|text|md|rst|tex|csv|tsv|jsonl?|parquet|xml|html?|pdf|docx?|odt|rtf|log|gz|bz2|xz|zip)", re.I
 )
-_TABLE_NAME = re.compile(r".+\.(csv|tsv|jsonl|ndjson|parquet)(\.gz|\.xz)?", re.I)
+_TABLE_NAME = re.compile(rf".+({'|'.join(map(re.escape, (*TABLES, '.ndjson')))})(\.gz|\.xz)?", re.I)
 
 
 def warn(place: str, line: Line, result: "Reading | Result | Labelled | FoundAnswer | Filled") -> None:

@@ -47,10 +47,8 @@ def add_search_options(
     names = ["train.device", "train.threads", *search]
     rare = set(names) - _COMMON
     add_settings(parser, names, _SHORT, rare=rare, helps=helps, show_defaults=False)
-    parser.add_flag(
-        "--special-tokens",
-        parser.rare("read names of an imported model's special tokens in texts, such as <|im_start|>, as tokens"),
-    )
+    text = "read names of an imported model's special tokens in texts, such as <|im_start|>, as tokens"
+    parser.add_flag("--special-tokens", parser.rare(text))
     if several_adapters:
         text = "serve the model also with this adapter, as MODEL+ADAPTER; NAME=DIR names it; can be repeated"
         parser.add_repeatable("--adapter", "DIR", text)
@@ -61,17 +59,13 @@ def add_search_options(
 
 def add_adapter(parser: Parser) -> None:
     """Add `--adapter`."""
-    parser.add_argument(
-        "--adapter", metavar="DIR", help=parser.rare("adapter of the model, from `clearhead train --adapter lora`")
-    )
+    parser.add_value("--adapter", "DIR", parser.rare("adapter of the model, from `clearhead train --adapter lora`"))
 
 
 def add_consent(parser: Parser) -> None:
     """Add `--allow-custom-code`."""
-    parser.add_flag(
-        "--allow-custom-code",
-        parser.rare("import custom classes named in the model folder; use only with folders you trust"),
-    )
+    text = "import custom classes named in the model folder; use only with folders you trust"
+    parser.add_flag("--allow-custom-code", parser.rare(text))
 
 
 def add_greedy(parser: Parser) -> None:

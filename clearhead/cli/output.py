@@ -11,6 +11,7 @@ from typing import Self, TextIO
 
 from ..config.values import to_json as to_json
 
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # endings of the tables that are written
 _CLEAR = "\r\x1b[K"  # go to the start of the line and erase it
 
 

@@ -37,6 +37,18 @@ class Parser(argparse.ArgumentParser):
         """Return the help text for an option that only `--help-all` shows."""
         return text if self.full else argparse.SUPPRESS
 
+    def add_inputs(self, name: str, metavar: str, text: str) -> None:
+        """Add a positional argument that can be given any number of times."""
+        self.add_argument(name, nargs="*", metavar=metavar, help=text)
+
+    def add_value(self, name: str, metavar: str, text: str, default: str | None = None, **more: Any) -> None:
+        """Add an option with a value."""
+        self.add_argument(name, metavar=metavar, default=default, help=text, **more)
+
+    def add_files(self, name: str, text: str) -> None:
+        """Add an option that takes several files."""
+        self.add_argument(name, nargs="+", action="extend", metavar="FILE", default=[], help=text)
+
     def add_flag(self, name: str, text: str) -> None:
         """Add an option without a value."""
         self.add_argument(name, action="store_true", help=text)

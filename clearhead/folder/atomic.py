@@ -118,6 +118,13 @@ def writing(
         raise TrainingError(f"can't write to {folder}: {reason}", expected=expected, fix=fix, value=folder) from error
 
 
+def save_file(path: Path, data: bytes, again: str = "run the command again") -> None:
+    """Write a file that the user named, in a new folder if need be. Raise TrainingError if it can't be written."""
+    with writing(path.parent, again=again):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, data)
+
+
 @contextmanager
 def _discarding_on_error(*partials: Path) -> Iterator[None]:
     """Remove partial files if writing fails, for example because the disk is full."""

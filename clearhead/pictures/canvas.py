@@ -13,7 +13,7 @@ import numpy as np
 
 from ..config.messages import say
 from ..errors import ClearheadError, ConfigError
-from ..folder.atomic import write_file, writing
+from ..folder.atomic import save_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,9 +98,7 @@ def drawing(
             box, about = "tight" if tight else None, {"Date": None} if kind == "svg" else None
             figure.savefig(drawn, format=kind, dpi=dpi, bbox_inches=box, pad_inches=0.15, metadata=about)
             data = drawn.getvalue()
-    with writing(path.parent, again=again):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, data)
+    save_file(path, data, again)
 
 
 @contextmanager

@@ -109,9 +109,8 @@ class Table:
                 if len(cells) > listed:
                     ignored, example = ignored + 1, example or f"{report.place(line)}: {shown(cells[listed])}"
         if quoted:
-            report.notes.append(
-                f"{quoted:,} {report.unit} have cells that look quoted; to read them as in CSV, pass --data.quoting=csv"
-            )
+            what = f"{report.unit} with cells that look quoted: {quoted:,}"
+            report.notes.append(f"{what}; to read them as in CSV, pass --data.quoting=csv")
         self._add_notes(report, before, ignored, listed, example)
         report.lines += n_rows - bool(n_rows and self.header)
         return number + text.count("\n")

@@ -49,6 +49,10 @@ class RequestLimits:
     def check_texts(self, texts: list[str], name: str) -> None:
         """Raise RequestError if there are too many texts, or one of them is too long."""
         self.check_count(len(texts), name)
+        self.check_lengths(texts, name)
+
+    def check_lengths(self, texts: list[str], name: str) -> None:
+        """Raise RequestError if one of the texts is too long."""
         longest = max(map(len, texts), default=0)
         if longest > self.chars:
             what, expected = f"a text of {name} has {longest:,} characters", f"at most {self.chars:,}"

@@ -421,7 +421,7 @@ def test_quotes_of_ordinary_text_stay_in_a_tsv(read, line: str) -> None:
 def test_quoting_can_be_chosen(read) -> None:
     late = "I am.\tJe suis.\n" * 250 + '"a ""b"""\tc\n'
     [note] = read(late).report.notes
-    assert note.startswith("1 lines") and "--data.quoting=csv" in note
+    assert note.startswith("lines with cells that look quoted: 1;") and "--data.quoting=csv" in note
     assert both(read(late, quoting="csv"))[-1] == ('a "b"', "c")
     assert both(read(excel(EXPORT[:1]), quoting="none")) != EXPORT[:1]
     assert both(read('"a,b"\n', quoting="none")) == [('"a', 'b"')]

@@ -38,9 +38,7 @@ def lost_lines(count: int, total: int) -> DataError:
 
 def add_line_options(parser: Parser) -> None:
     """Add the options for worker processes and output files."""
-    parser.add_argument(
-        "--out", type=new_regular_file, metavar="FILE", help="write to this file (default: standard output)"
-    )
+    parser.add_value("--out", "FILE", "write to this file (default: standard output)", type=new_regular_file)
     parser.add_flag("--resume", "continue the --out file of a run that was stopped")
     parser.add_number(
         "--workers", "worker processes for many lines (default: one per core, or 1 with --threads)", least=1, most=1024

@@ -16,7 +16,7 @@ from ...config.task_spec import Column
 from ...errors import DataError
 from ..input_lines import Place
 from ..input_warnings import warnings_of, warnings_of_cut
-from ..output import new_file, new_regular_file
+from ..output import TABLES, new_file, new_regular_file
 from ..parser import Options, Parser, UsageError
 from ..setting_options import add_settings, given_settings
 from .answering import LineAnswers, check_line_options, lost_lines
@@ -38,11 +38,8 @@ RowsAnswer: TypeAlias = Callable[[Sequence[Sequence[str]]], Sequence[Any]]
 
 def add_table_options(parser: Parser, columns: str, text: str = "") -> None:
     """Add the options for tables. `columns` is what's added to them, `text` what's read."""
-    parser.add_argument(
-        "--data",
-        metavar="FILE",
-        help=f"table to write again with {columns} for each row: CSV, TSV, JSON lines or Parquet",
-    )
+    what = f"table to write again with {columns} for each row: CSV, TSV, JSON lines or Parquet"
+    parser.add_value("--data", "FILE", what)
     helps = {"data.source_column": text} if text else _HELPS
     add_settings(parser, _OPTIONS, _OPTIONS, rare=["data.separator", "data.quoting"], helps=helps, show_defaults=False)
 
@@ -53,7 +50,7 @@ def add_output_options(parser: Parser, text: str = "") -> None:
     `text` is the help for --out, if it has another use, too.
     """
     out = text or "write the table to this file (default: standard output)"
-    parser.add_argument("--out", type=new_file if text else new_regular_file, metavar="FILE", help=out)
+    parser.add_value("--out", "FILE", out, type=new_file if text else new_regular_file)
     parser.add_flag("--resume", "continue the table of a run that was stopped")
     parser.add_number("--workers", "worker processes for a table (default: one per core, or 1 with --threads)",
                       least=1, most=1024)  # fmt: skip
@@ -214,11 +211,7 @@ class TableAnswers(LineAnswers):
         super()._run(groups, answer, file, descriptor)
 
     def _finish(self, file: "OutputFile | None") -> None:
-        end = self.table.end()
-        if file:
-            file.write_bytes((), end)
-        else:
-            self._show(end)
+        self._write(file, (), self.table.end())
         super()._finish(file)
 
     def _print(
@@ -230,11 +223,14 @@ class TableAnswers(LineAnswers):
                 progress.clear()
                 say(note)
         data = self.table.written(_rows_of(group), self.added, [it.cells for it in printed])
+        self._write(file, group, data)
+        self._count(group, printed)
+
+    def _write(self, file: "OutputFile | None", group: Sequence[Place], data: bytes) -> None:
         if file:
             file.write_bytes(group, data)
         else:
             self._show(data)
-        self._count(group, printed)
 
     def _show(self, data: bytes) -> None:
         """Write to standard output: bytes, or on a terminal a text, of which it escapes control characters."""
@@ -262,7 +258,7 @@ def _format_of(name: Any) -> str:
     """Return the extension of a table, or ""."""
     path = PurePath(name or "")
     ending = (path.with_suffix("") if path.suffix.lower() in _PACKED else path).suffix.lower()
-    return ending if ending in (".csv", ".tsv", ".jsonl", ".parquet") else ""
+    return ending if ending in TABLES else ""
 
 
 def _rows_of(places: Sequence[Place]) -> "list[TableRow]":

@@ -12,30 +12,19 @@ if TYPE_CHECKING:
     from ...api import App
     from ...inspection.ablation.ablation_report import Ablation
 
-_LIMIT = 200
+_LIMIT = "200"
 
 
 def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
-    parser.add_argument("data", nargs="*", metavar="FILE", help=f"{FILES} (required)")
-    parser.add_argument(
-        "--parts",
-        metavar="KIND",
-        default="all",
-        help="parts to remove in turn: heads, attentions, feed-forwards or all (default: all)",
-    )
-    parser.add_argument(
-        "--limit",
-        type=_count,
-        metavar="N",
-        default=_LIMIT,
-        help=f"number of texts to score, drawn as a fixed random sample, or all (default: {_LIMIT})",
-    )
-    parser.add_argument(
-        "--score", metavar="NAME", help="score to compare, such as bleu, chrf or f1 (default: the task's main score)"
-    )
-    parser.add_argument("--png", type=new_file_of("png"), metavar="FILE", help="save a plot of the results as PNG")
-    parser.add_argument("--svg", type=new_file_of("svg"), metavar="FILE", help="save a plot of the results as SVG")
+    parser.add_inputs("data", "FILE", f"{FILES} (required)")
+    text = "parts to remove in turn: heads, attentions, feed-forwards or all (default: all)"
+    parser.add_value("--parts", "KIND", text, "all")
+    text = f"number of texts to score, drawn as a fixed random sample, or all (default: {_LIMIT})"
+    parser.add_value("--limit", "N", text, _LIMIT, type=_count)
+    parser.add_value("--score", "NAME", "score to compare, such as bleu, chrf or f1 (default: the task's main score)")
+    parser.add_value("--png", "FILE", "save a plot of the results as PNG", type=new_file_of("png"))
+    parser.add_value("--svg", "FILE", "save a plot of the results as SVG", type=new_file_of("svg"))
     parser.add_flag("--json", "print the results as JSON")
     add_reading_options(parser)
     add_search_options(parser, WATCHED)

@@ -21,9 +21,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "folder", nargs="?", metavar="DIR", help="model folder (default: measure how fast models train instead)"
     )
-    parser.add_argument(
-        "--preset", nargs="+", metavar="NAME", help="sizes of the models to train (default: nano small base)"
-    )
+    parser.add_value("--preset", "NAME", "sizes of the models to train (default: nano small base)", nargs="+")
     add_search_options(parser, search=())
     parser.add_flag("--json", "print the rates as JSON")
 

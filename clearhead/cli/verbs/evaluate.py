@@ -9,7 +9,7 @@ from ...config.messages import printable, say
 from ...errors import TrainingError
 from ..data_options import FILES, add_reading_options, read_as_trained
 from ..models import add_search_options, open_models
-from ..output import new_file, to_json
+from ..output import TABLES, new_file, to_json
 from ..parser import Options, Parser, UsageError, Verb
 
 if TYPE_CHECKING:
@@ -21,35 +21,18 @@ if TYPE_CHECKING:
 _EXAMPLES = 5  # number of sources to show with their answers
 _WIDTH = 400  # maximum number of characters to show of a source or reference
 _SCORES_A_TABLE = 2
-_TABLES = (".csv", ".tsv", ".jsonl")
+_TABLES = TABLES[:-1]  # a table of predictions isn't written as Parquet
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument(
-        "folders", nargs="*", metavar="DIR", help="model folder; additional models are compared with the first"
-    )
-    parser.add_argument("--data", nargs="+", action="extend", metavar="FILE", help=f"{FILES} (required)")
-    parser.add_argument(
-        "--references",
-        nargs="+",
-        action="extend",
-        metavar="FILE",
-        default=[],
-        help="files of additional references, one per line, aligned with the sources; --data can then contain sources "
-        "only",
-    )
-    parser.add_argument(
-        "--report",
-        type=new_file,
-        metavar="FILE",
-        help="write a report with the best, worst and typical answers, as JSON if the name ends in .json",
-    )
-    parser.add_argument(
-        "--predictions",
-        type=new_file,
-        metavar="FILE",
-        help="write a table with each source, its correct answer, the model's and its scores: .csv, .tsv or .jsonl",
-    )
+    parser.add_inputs("folders", "DIR", "model folder; additional models are compared with the first")
+    parser.add_files("--data", f"{FILES} (required)")
+    more = "one per line, aligned with the sources; --data can then contain sources only"
+    parser.add_files("--references", f"files of additional references, {more}")
+    text = "write a report with the best, worst and typical answers, as JSON if the name ends in .json"
+    parser.add_value("--report", "FILE", text, type=new_file)
+    text = "write a table with each source, its correct answer, the model's and its scores: .csv, .tsv or .jsonl"
+    parser.add_value("--predictions", "FILE", text, type=new_file)
     parser.add_flag("--json", "print the scores as JSON")
     add_reading_options(parser)
     add_search_options(parser)
@@ -95,11 +78,9 @@ def _run(options: Options) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    from ...folder.atomic import write_file, writing
+    from ...folder.atomic import save_file
 
-    with writing(path.parent, again="run the command again"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, text.encode("utf-8", "backslashreplace"))
+    save_file(path, text.encode("utf-8", "backslashreplace"))
     say(f"wrote {path}")
 
 

@@ -34,20 +34,12 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--why", metavar="WORD", help="show what made the model choose this word or label")
     parser.add_argument("--not", dest="other", metavar="OTHER", help="with --why, compare with this word or label")
     parser.add_flag("--words", "show which words of the text mattered for each word of the answer")
-    parser.add_flag(
-        "--alignment",
-        "align source and target words, as i-j pairs, using cross-attention in --layer N (default: the second-to-"
-        "last layer)",
-    )
-    parser.add_flag(
-        "--occlusion",
-        "hide each patch of an image, or stretch of a recording, and compare the drop in score with attention",
-    )
-    parser.add_flag(
-        "--film",
-        "show how attention changed during training, for the text passed to `train --watch`; with --lens, show "
-        "the predictions of each layer",
-    )
+    how = "as i-j pairs, using cross-attention in --layer N (default: the second-to-last layer)"
+    parser.add_flag("--alignment", f"align source and target words, {how}")
+    how = "or stretch of a recording, and compare the drop in score with attention"
+    parser.add_flag("--occlusion", f"hide each patch of an image, {how}")
+    how = "for the text passed to `train --watch`; with --lens, show the predictions of each layer"
+    parser.add_flag("--film", f"show how attention changed during training, {how}")
     parser.add_argument("--attention", choices=PLACES, help="attention module to show (default: the model's last)")
     parser.add_number("--layer", "layer index, starting at 0 (default: 0; all for --heads and images)")
     parser.add_number("--head", "head index, starting at 0 (default: 0)")
@@ -58,7 +50,7 @@ def _add_options(parser: Parser) -> None:
         "html": "save a page that shows everything, for any browser",
     }
     for ending, text in files.items():
-        parser.add_argument(f"--{ending}", type=new_file_of(ending), metavar="FILE", help=text)
+        parser.add_value(f"--{ending}", "FILE", text, type=new_file_of(ending))
     parser.add_flag("--json", "print all results as one JSON document")
     parser.add_argument("--prefix", metavar="TEXT", help="text that the answer starts with")
     parser.add_repeatable(

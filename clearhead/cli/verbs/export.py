@@ -9,19 +9,12 @@ from ..parser import Options, Parser, UsageError, Verb
 
 def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
-    parser.add_argument(
-        "--to",
-        metavar="FORMAT",
-        help="format to write: huggingface (or hf), onnx, ct2 (CTranslate2), page or peft (an adapter)",
-    )
+    text = "format to write: huggingface (or hf), onnx, ct2 (CTranslate2), page or peft (an adapter)"
+    parser.add_value("--to", "FORMAT", text)
     parser.add_flag("--merge", "write a model folder with the adapter merged into the weights, in place of --to")
     parser.add_argument("--out", metavar="PATH", help="folder to write, new or empty; for page, a new file")
-    parser.add_argument(
-        "--precision",
-        metavar="fp32|int8",
-        default="fp32",
-        help="type of the weights; ct2 also has fp16, bf16 and int16 (default: fp32)",
-    )
+    text = "type of the weights; ct2 also has fp16, bf16 and int16 (default: fp32)"
+    parser.add_value("--precision", "fp32|int8", text, "fp32")
     add_adapter(parser)
     add_consent(parser)
 

@@ -12,9 +12,7 @@ def _add_options(parser: Parser) -> None:
         "folder", nargs="?", metavar="DIR", help="folder of Hugging Face's Transformers, of CTranslate2 or of PEFT"
     )
     parser.add_argument("--out", metavar="MODEL", help="model folder to write")
-    parser.add_argument(
-        "--task", choices=list(TASKS), metavar="TASK", help="task to use the model for (default: that of its class)"
-    )
+    parser.add_value("--task", "TASK", "task to use the model for (default: that of its class)", choices=list(TASKS))
     parser.add_argument("--base", metavar="MODEL", help="imported model that an adapter of PEFT belongs to")
     parser.add_flag("--replace", "replace the model in --out")
 

@@ -22,25 +22,16 @@ _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("models", nargs="*", metavar="DIR", help="model folder; NAME=DIR names the model in requests")
+    parser.add_inputs("models", "DIR", "model folder; NAME=DIR names the model in requests")
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, for this machine only)"
     )
     parser.add_number("--port", "port; 0 means any free one (default: 8765)", most=65_535, default=8765)
-    parser.add_argument(
-        "--api-key-file", metavar="FILE", help="file with one key per line; every request then needs one of them"
-    )
-    parser.add_argument(
-        "--languages",
-        default="",
-        metavar="PAIR",
-        help="languages of translators whose names don't end with them, such as en-fr",
-    )
-    parser.add_repeatable(
-        "--allow-host",
-        "NAME",
-        "accept requests to this host name; can be repeated (default: localhost and IP addresses)",
-    )
+    parser.add_value("--api-key-file", "FILE", "file with one key per line; every request then needs one of them")
+    text = "languages of translators whose names don't end with them, such as en-fr"
+    parser.add_value("--languages", "PAIR", text, "")
+    text = "accept requests to this host name; can be repeated (default: localhost and IP addresses)"
+    parser.add_repeatable("--allow-host", "NAME", text)
     parser.add_repeatable("--cors", "ORIGIN", "let scripts of this website use the server; can be repeated")
     parser.add_flag("--log-texts", "write the texts of requests to the access log")
     for limit in fields(RequestLimits):

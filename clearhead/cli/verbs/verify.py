@@ -15,12 +15,8 @@ if TYPE_CHECKING:
 
 def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
-    parser.add_argument(
-        "data",
-        nargs="*",
-        metavar="DATA",
-        help="data to sample a few texts from (default: those of the last evaluation, or random tokens)",
-    )
+    text = "data to sample a few texts from (default: those of the last evaluation, or random tokens)"
+    parser.add_inputs("data", "DATA", text)
     parser.add_number("--seed", "random seed for sampling the texts (default: 0)", default=0)
     parser.add_flag("--json", "print the results as JSON")
     add_reading_options(parser)

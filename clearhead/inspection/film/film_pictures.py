@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...folder.atomic import write_file, writing
+from ...folder.atomic import save_file
 from ...pictures.canvas import FAINT, INK, STRONG, WARM, drawing, readable, tick_pieces
 from .frame import Frame
 
@@ -85,9 +85,7 @@ def write_gif(frames: Sequence[Frame], place: str, path: Path, labels: Mapping[s
         times = [1000 * _SECONDS] * (len(images) - 1) + [1000 * _LAST]
         whole = Path(folder) / "film.gif"
         images[0].save(whole, save_all=True, append_images=images[1:], duration=times, loop=0)
-        with writing(path.parent, again="run the command again"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_file(path, whole.read_bytes())
+        save_file(path, whole.read_bytes())
 
 
 def _colors() -> list[int]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ...config.values import finite
 from ...errors import ConfigError, suggestion
-from ...folder.atomic import write_file, writing
+from ...folder.atomic import save_file
 from ...pictures.figures import attention_heatmap
 from .calls import AttentionCall, PartCall, Summary, header
 
@@ -132,9 +132,7 @@ class Trace:
         else:
             np.savez_compressed(file := io.BytesIO(), allow_pickle=False, **self._arrays())
             content = file.getvalue()
-        with writing(path.parent, again="save again"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_file(path, content)
+        save_file(path, content, again="save again")
 
     def _arrays(self) -> dict[str, Any]:
         everything: dict[str, Sequence[PartCall | AttentionCall]] = {**self.parts, **self.calls}

@@ -39,7 +39,7 @@ class ChatCompletion(Sampling, kw_only=True):
         if self.max_completion_tokens is not None:  # the later name of the same field
             limits.check("max_completion_tokens", self.max_completion_tokens, limits.tokens)
             self.max_tokens = self.max_completion_tokens
-        limits.check_texts([it.content for it in self.messages], "messages")
+        limits.check_lengths([it.content for it in self.messages], "messages")
 
     def work(self, model: ServedModel) -> Work:
         """Return what to do with the conversation. By default, an answer is as long as the limit and the model allow.

@@ -96,3 +96,8 @@ def test_errors_name_the_field(served, changes, status, param) -> None:
     error = found.json()["error"]
     assert found.status == status and error["message"]
     assert param in (error["param"] or error["message"])
+
+
+def test_a_long_conversation_is_one_text(served) -> None:
+    turns = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hello."}] * 51
+    assert served.post("/v1/chat/completions", ASK | {"messages": [*turns, *MESSAGES]}).status == 200

@@ -18,9 +18,7 @@ _SEARCH = ("decode.n_best", "decode.beam", "decode.batch_tokens")
 
 def _add_options(parser: Parser) -> None:
     add_model_options(parser, _SEARCH)
-    parser.add_argument(
-        "questions", nargs="*", metavar="QUESTION", help="question to answer (default: lines of standard input)"
-    )
+    parser.add_inputs("questions", "QUESTION", "question to answer (default: lines of standard input)")
     parser.add_argument("--context", metavar="FILE", help="file to find answers in; - means standard input (required)")
     parser.add_flag("--json", "print JSON lines with positions, scores and alternatives")
     add_table_options(parser, "the answer", "columns with the question and its text (default: question,context)")

@@ -16,12 +16,7 @@ from ...parser import Options, Parser, Verb
 
 def _add_options(parser: Parser) -> None:
     add_model_options(parser, ["decode.batch_tokens"])
-    parser.add_argument(
-        "texts",
-        nargs="*",
-        metavar="TEXT",
-        help="text, image file or audio file to label (default: lines of standard input)",
-    )
+    parser.add_inputs("texts", "TEXT", "text, image file or audio file to label (default: lines of standard input)")
     parser.add_flag("--json", "print JSON lines with the probabilities of all labels")
     add_table_options(parser, "label and probability")
     add_line_options(parser)

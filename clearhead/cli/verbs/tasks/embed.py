@@ -24,17 +24,9 @@ if TYPE_CHECKING:
 
 def _add_options(parser: Parser) -> None:
     add_model_options(parser, ["decode.batch_tokens"])
-    parser.add_argument(
-        "texts",
-        nargs="*",
-        metavar="TEXT",
-        help="text, image file or audio file to embed (default: lines of standard input)",
-    )
-    parser.add_argument(
-        "--pooling",
-        choices=["mean", "first"],
-        help="use the mean of all tokens, or the first token (default: model.pooling)",
-    )
+    parser.add_inputs("texts", "TEXT", "text, image file or audio file to embed (default: lines of standard input)")
+    text = "use the mean of all tokens, or the first token (default: model.pooling)"
+    parser.add_argument("--pooling", choices=["mean", "first"], help=text)
     parser.add_argument(
         "--normalize", action="store_true", default=None, help="scale embeddings to length 1 (default: model.normalize)"
     )
@@ -46,10 +38,7 @@ def _add_options(parser: Parser) -> None:
 def _run(options: Options) -> None:
     check_table_options(options, len(options.texts))
     if options.out and not options.data and options.out.suffix.lower() != ".npy":
-        what, fix = (
-            f"--out {options.out} doesn't end in .npy",
-            "add it, or print the embeddings as JSON lists",
-        )
+        what, fix = f"--out {options.out} doesn't end in .npy", "add it, or print the embeddings as JSON lists"
         raise UsageError(what, fix=fix, name="--out", value=options.out)
     reads_stdin(options.texts)  # raises an error for - among others before the model is read
     if options.out and options.json:
@@ -114,14 +103,12 @@ def _write(path: Path, app: "App", groups: "list[NDArray[np.float32]]") -> None:
     """Write all embeddings as one array."""
     import numpy as np
 
-    from ....folder.atomic import write_file, writing
+    from ....folder.atomic import save_file
 
     vectors = np.concatenate(groups) if groups else np.zeros((0, app.config.model.d_model), np.float32)
     data = io.BytesIO()
     np.save(data, vectors)
-    with writing(path.parent, again="run the command again"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, data.getvalue())
+    save_file(path, data.getvalue())
     say(f"wrote {path}: {len(vectors):,} embeddings of width {vectors.shape[1]:,}")
 
 

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 def _add_options(parser: Parser) -> None:
     add_model_options(parser, ["decode.batch_tokens", "decode.suppress", "decode.suppress_special"])
-    parser.add_argument(
-        "texts", nargs="*", metavar="TEXT", help="text with one or more masks (default: lines of standard input)"
-    )
+    parser.add_inputs("texts", "TEXT", "text with one or more masks (default: lines of standard input)")
     parser.add_number("--top", "print the N most probable tokens for each mask instead of the filled text", least=1)
     parser.add_flag("--json", "print JSON lines with the tokens and their probabilities")
     add_table_options(parser, "the filled text")

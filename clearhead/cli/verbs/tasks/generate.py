@@ -26,12 +26,7 @@ _HELPS = {
 
 def _add_options(parser: Parser) -> None:
     add_model_options(parser, [name for name in SEARCH if name not in _OF_A_SOURCE], helps=_HELPS)
-    parser.add_argument(
-        "texts",
-        nargs="*",
-        metavar="TEXT",
-        help="text to continue; - means all of standard input (default: start a new text)",
-    )
+    parser.add_inputs("texts", "TEXT", "text to continue; - means all of standard input (default: start a new text)")
     parser.add_number("--chars", "add exactly this many characters", least=1)
     parser.add_repeatable("--stop", "TEXT", "stop before this text; can be repeated")
     parser.add_flag("--chat", "answer each line of standard input, or the conversations in files (TEXT: JSON, JSONL)")
@@ -71,9 +66,8 @@ def _run(options: Options) -> None:
             for found in several:
                 print(to_json(found.to_dict(text)), flush=True)
         else:
-            several = [
-                _print(app, text, "\n" * bool(number), ends, decode)
-            ]  # an empty line between texts, which can have several lines
+            # an empty line between texts, which can have several lines
+            several = [_print(app, text, "\n" * bool(number), ends, decode)]
         for note in _notes(app, text, several, chars):
             if note not in seen:
                 say(note)

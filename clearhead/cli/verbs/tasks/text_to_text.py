@@ -26,8 +26,8 @@ def _add_options(parser: Parser, verb: str, answer: str) -> None:
     add_model_options(parser)
     name, what = ("TEXT", "text") if verb != "transcribe" else ("FILE", "audio file")
     lines = "lines of standard input" if verb != "transcribe" else "paths listed on standard input"
-    parser.add_argument("texts", nargs="*", metavar=name, help=f"{what} to {verb} (default: {lines})")
-    parser.add_argument("--prefix", metavar="TEXT", default="", help=f"text that every {answer} starts with")
+    parser.add_inputs("texts", name, f"{what} to {verb} (default: {lines})")
+    parser.add_value("--prefix", "TEXT", f"text that every {answer} starts with", "")
     parser.add_flag("--stream", f"print each {answer} as it's generated, without beam search")
     parser.add_flag("--json", "print JSON lines with scores, tokens and alternatives")
     add_table_options(parser, f"the {answer}")
@@ -166,14 +166,7 @@ def _check_suppressed(app: "Translator", decode: dict[str, Any], *, texts_may_be
 
 def _add_summary_options(parser: Parser) -> None:
     _add_options(parser, "summarize", "summary")
-    parser.add_argument(
-        "--file",
-        nargs="+",
-        action="extend",
-        metavar="FILE",
-        default=[],
-        help="summarize each file as one document; - means all of standard input",
-    )
+    parser.add_files("--file", "summarize each file as one document; - means all of standard input")
 
 
 TRANSLATE = Verb(
