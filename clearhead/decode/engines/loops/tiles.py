@@ -76,7 +76,7 @@ def _tiled_products(*, four_bytes: bool) -> Callable[..., None]:
 
     add_bytes = add_four_bytes if four_bytes else add_pairs_of_bytes
 
-    def tile(builder: Any, rows: int, x: Any, inputs: Any, panel: Any, sums: Any, add: Any) -> None:
+    def tile(builder: Any, rows: int, x: Any, inputs: Any, panel: Any, sums: Any, ahead: Any, add: Any) -> None:
         """Emit the loop over the inputs. `x` points to numbers, the others to vectors of them."""
         places = [(r, lane) for r in range(rows) for lane in range(_REGISTERS)]
         blank = ir.Constant(sums.type.pointee, ir.Undefined)
@@ -86,6 +86,8 @@ def _tiled_products(*, four_bytes: bool) -> Callable[..., None]:
         with cgutils.for_range_slice(builder, number(0), inputs, number(1)) as (d, _):
             column = builder.gep(panel, [builder.mul(d, number(_REGISTERS))])
             weights = [builder.load(builder.gep(column, [number(lane)]), align=4) for lane in range(_REGISTERS)]
+            line = builder.bitcast(builder.gep(ahead, [d]), ir.IntType(8).as_pointer())
+            call(builder, "llvm.prefetch.p0", ir.VoidType(), line, word(0), word(2), word(1))  # to the second cache
             for (r, lane), total in zip(places, totals):
                 if lane == 0:
                     one = builder.insert_element(blank, builder.load(builder.gep(starts[r], [d]), align=1), word(0))
@@ -103,9 +105,13 @@ def _tiled_products(*, four_bytes: bool) -> Callable[..., None]:
             inputs = builder.udiv(cgutils.unpack_tuple(builder, arrays[0].shape)[1], number(group))
             begin = builder.gep(builder.bitcast(arrays[0].data, kind.as_pointer()), [builder.mul(arguments[1], inputs)])
             panel_at, sums_at = (builder.bitcast(array.data, vectors) for array in arrays[1:])
+            # Each of the first passes over a panel, with ROWS rows, fetches one vector per input of the next panel.
+            done = builder.udiv(arguments[1], number(ROWS))
+            done = builder.select(builder.icmp_unsigned("<", done, number(_REGISTERS)), done, number(0))
+            ahead = builder.gep(panel_at, [builder.mul(inputs, builder.add(number(_REGISTERS), done))])
             for rows in range(1, ROWS + 1):
                 with builder.if_then(builder.icmp_signed("==", arguments[2], number(rows))):
-                    tile(builder, rows, begin, inputs, panel_at, sums_at, add)
+                    tile(builder, rows, begin, inputs, panel_at, sums_at, ahead, add)
             return context.get_dummy_value()
 
         return types.void(x, types.int64, types.int64, panel, sums), emit
