@@ -5,15 +5,18 @@ from pathlib import Path
 
 from ..config import messages
 from ..errors import ModelError, TrainingError
+from ..folder.archive import SUFFIXES, archive_names, unpacked
 from ..folder.atomic import writing
 from ..folder.contents import check_not_foreign, describe_run
 from ..folder.manifest import MANIFEST
+from .ctranslate2.argos_package import is_argos_package, read_argos_package
 from .ctranslate2.ct2_folder import is_ct2_folder, read_ct2_folder
 from .huggingface import CONFIG, read_folder
 from .imported import Imported
 from .peft import import_adapter, is_peft_folder
 
 
+@archive_names()
 def import_model(
     folder: Path,
     out: Path,
@@ -26,7 +29,8 @@ def import_model(
     """Read a model from another program's folder, write it to a model folder and return that.
 
     Args:
-        folder: a folder of Hugging Face's Transformers or of CTranslate2, or an adapter of PEFT.
+        folder: a folder of Hugging Face's Transformers, CTranslate2 or Argos Translate, or an adapter of PEFT; or a
+            zip archive of such a folder.
         out: the model folder to write.
         task: the task to use the model for (default: that of its class).
         replace: replace the run in `out`.
@@ -34,6 +38,7 @@ def import_model(
         base: the model folder that an adapter belongs to.
 
     Raises:
+        DataError: the archive is damaged.
         ModelError: the folder is missing or damaged, or the model has something that isn't supported.
         TrainingError: `out` can't be written to, or has something else in it.
     """
@@ -42,6 +47,7 @@ def import_model(
         if (there := describe_run(out)) and not replace:
             fix = "choose another one with `out`, or replace it with `replace=True`"
             raise TrainingError(f"{out} contains {there}", expected="a new or empty folder", fix=fix, value=out)
+    folder = unpacked(folder)
     if base is not None or is_peft_folder(folder):
         _import_adapter(folder, base, out)
         return out
@@ -69,8 +75,10 @@ def _import_adapter(folder: Path, base: Path | None, out: Path) -> None:
         import_adapter(folder, base, out)
 
 
+@archive_names()
 def read(folder: Path, task: str | None = None) -> Imported:
     """Read a model from another program's folder, and check that its parts fit. See `import_model`."""
+    folder = unpacked(folder)
     imported = _read(folder, task)
     imported.check(folder)
     return imported
@@ -79,9 +87,12 @@ def read(folder: Path, task: str | None = None) -> Imported:
 def _read(folder: Path, task: str | None) -> Imported:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "doesn't exist"
-        raise ModelError(f"{folder} {what}", expected="a folder with a model", name="folder", value=folder)
+        expected = f"a folder with a model, or an archive of one ({' or '.join(SUFFIXES)})"
+        raise ModelError(f"{folder} {what}", expected=expected, name="folder", value=folder)
     if is_ct2_folder(folder):
         return read_ct2_folder(folder, task)
+    if is_argos_package(folder):
+        return read_argos_package(folder, task)
     if (folder / MANIFEST).is_file():
         raise ModelError(
             f"{folder} is a model of Clearhead",
@@ -93,7 +104,8 @@ def _read(folder: Path, task: str | None) -> Imported:
     if not (folder / CONFIG).is_file():
         raise ModelError(
             f"{folder} has no {CONFIG}",
-            expected="a folder of Hugging Face's Transformers with config.json and safetensors, or of CTranslate2",
+            expected="config.json and safetensors of Hugging Face's Transformers, model.bin of CTranslate2, or "
+            "metadata.json of Argos Translate",
             name="folder",
             value=folder,
         )

@@ -9,11 +9,13 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from ..errors import DataError
+from ..errors import ClearheadError, DataError
 
+SUFFIXES = (".zip", ".argosmodel")
 _BLOCK = 1 << 20
 _MOST_FILES = 1_000_000
 _LEFT_OUT = ("__MACOSX", ".DS_Store")  # what macOS adds
@@ -31,7 +33,7 @@ def unpacked(path: str | Path) -> Path:
         DataError: the archive is damaged, encrypted, names files outside of it, or is too large for the disk.
     """
     path = Path(path)
-    if path.suffix.lower() != ".zip" or not path.is_file():
+    if path.suffix.lower() not in SUFFIXES or not path.is_file():
         return path
     status = path.stat()
     return _unpacked(path.absolute(), status.st_mtime_ns, status.st_size)
@@ -40,6 +42,16 @@ def unpacked(path: str | Path) -> Path:
 def display_name(path: str | Path) -> str:
     """Return the name of a file for messages: `a.zip/b.png` for one that was unpacked from an archive."""
     return re.sub(rf"{re.escape(tempfile.gettempdir())}/{_PREFIX}\d+-[a-z0-9_]{{8}}(?=/)", "", str(path))
+
+
+@contextmanager
+def archive_names() -> Iterator[None]:
+    """Name archives, and not the temporary folders that they're unpacked to, in the errors that are raised inside."""
+    try:
+        yield
+    except ClearheadError as error:
+        error.what = display_name(error.what)
+        raise
 
 
 @lru_cache

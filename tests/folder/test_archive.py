@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.errors import DataError
-from clearhead.folder.archive import display_name, unpacked
+from clearhead.errors import DataError, ModelError
+from clearhead.folder.archive import archive_names, display_name, unpacked
 from clearhead.readers.files import Input
 
 
@@ -108,4 +108,7 @@ def test_messages_name_the_archive_and_not_the_temporary_folder(tmp_path: Path) 
     file = unpacked(path) / "cat" / "1.txt"
     assert display_name(file) == f"{path}/animals/cat/1.txt" != str(file)
     assert display_name(f"{file} and {file}") == f"{path}/animals/cat/1.txt and {path}/animals/cat/1.txt"
+    with pytest.raises(ModelError) as caught, archive_names():
+        raise ModelError(f"{file} is damaged", name="1.txt")
+    assert caught.value.what == str(caught.value) == f"{path}/animals/cat/1.txt is damaged"
     assert Input(file).name == display_name(file) and display_name(path) == str(path)

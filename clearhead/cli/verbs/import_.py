@@ -9,7 +9,10 @@ from ..parser import Options, Parser, UsageError, Verb
 
 def _add_options(parser: Parser) -> None:
     parser.add_argument(
-        "folder", nargs="?", metavar="DIR", help="folder of Hugging Face's Transformers, of CTranslate2 or of PEFT"
+        "folder",
+        nargs="?",
+        metavar="PATH",
+        help="folder or zip archive of Hugging Face's Transformers, CTranslate2, Argos Translate or PEFT",
     )
     parser.add_argument("--out", metavar="MODEL", help="model folder to write")
     parser.add_value("--task", "TASK", "task to use the model for (default: that of its class)", choices=list(TASKS))
@@ -19,7 +22,9 @@ def _add_options(parser: Parser) -> None:
 
 def _run(options: Options) -> None:
     if options.folder is None or options.out is None:
-        raise UsageError("a folder to read or to write is missing", expected="clearhead import DIR --out MODEL")
+        raise UsageError(
+            "a model to read or a folder to write is missing", expected="clearhead import PATH --out MODEL"
+        )
     from ...exchange.import_model import import_model
 
     base = Path(options.base) if options.base else None
@@ -36,11 +41,12 @@ def _run(options: Options) -> None:
 
 VERB = Verb(
     name="import",
-    summary="turn a Hugging Face or CTranslate2 model on this disk into a model folder",
-    usage="DIR --out MODEL [--task TASK] [--base MODEL]",
+    summary="turn another program's model on this disk into a model folder",
+    usage="PATH --out MODEL [--task TASK] [--base MODEL]",
     examples=(
         "clearhead import downloads/gpt2 --out models/gpt2",
         "clearhead import downloads/opus-mt-en-de --out models/en-de",
+        "clearhead import downloads/translate-en_fr-1_9.argosmodel --out models/en-fr",
         "clearhead import downloads/lora --base models/gpt2 --out adapters/gpt2",
     ),
     add_options=_add_options,

@@ -21,7 +21,7 @@ from .weights import linear_layers, norms, stacks
 if TYPE_CHECKING:
     from torch import Tensor
 
-BINARY, _CONFIG = "model.bin", "config.json"
+BINARY, CONFIG = "model.bin", "config.json"
 _N_HEADS = {"TransformerBase": 8, "TransformerBig": 16}  # of old kinds, which don't store it
 _STACKS = dict.fromkeys((*_N_HEADS, "TransformerSpec"), ("encoder", "decoder")) | {
     "TransformerDecoderSpec": ("decoder",)
@@ -55,7 +55,7 @@ def read_ct2_folder(folder: Path, task: str | None = None) -> Imported:
             name="specification",
             value=binary.name,
         )
-    path, tokens = folder / _CONFIG, read_vocabularies(folder)
+    path, tokens = folder / CONFIG, read_vocabularies(folder)
     theirs = read_json_object(path) if path.is_file() else {}
     found = Variables(folder / BINARY, binary.variables)
     settings = _settings(found, binary.name, theirs)
