@@ -129,6 +129,30 @@ class LabelSet(_Record):
 
 
 @dataclass(frozen=True)
+class TargetLabels(_Record):
+    """The most likely label of a text for each target.
+
+    Attributes:
+        label: the labels, joined by "|", in the order of the targets.
+        labels: the label of each target.
+        probability: the probability of each of these labels.
+        probabilities: for each target, the probability of each label, most likely first.
+        unknown: as in `Reading`.
+        long: always 0, because training cuts long texts too.
+        cut: as in `Reading`.
+    """
+
+    text: str
+    label: str
+    labels: Mapping[str, str]
+    probability: Mapping[str, float]
+    probabilities: Mapping[str, Mapping[str, float]]
+    unknown: tuple[str, ...] = ()
+    long: ClassVar[int] = 0
+    cut: int = 0
+
+
+@dataclass(frozen=True)
 class Embedded:
     """A text with its embedding (D,)."""
 

@@ -98,7 +98,7 @@ class Evaluation:
         rows += [f"{name} {number}  {note}" for name, number, note in score_labels.rows(values, self.too_long)]
         rows += [f"engine {self.engine}, {self.decode.precision}"] if self.engine else []
         rows += [
-            *score_labels.baseline_lines(values),
+            *score_labels.more_lines(values),
             *([score_labels.what_was_cut(self.cut, score_labels.count(values)[0])] if self.cut else []),
         ]
         rows += [note for note in (self.unread, self.seen) if note]

@@ -50,7 +50,7 @@ class DataConfig:
     label_kind: str = setting(
         "",
         "several for any number of labels per text, and several:MARK if a cell separates them by another character "
-        "than | (default: detected from JSON lists and label columns of 0 and 1; otherwise one label)",
+        "than |; targets if each of several columns has one label (default: detected; otherwise one label)",
     )
     reverse: bool = setting(False, "swap source and target")
     store: str = setting("", "folder that keeps the encoded data for later runs (default: delete it after the run)")
@@ -107,8 +107,8 @@ class DataConfig:
         names = f"one character other than a quote or line break, or one of {', '.join(SEPARATORS)}"
         require(fits, "data.separator", self.separator, names, what="isn't a column separator")
         kind, colon, mark = self.label_kind.partition(":")
-        fits = kind in ("", "several") and (not colon or bool(kind and mark.strip(" \r\n")))
-        names = "several, or several:MARK with a character such as ; that no label contains"
+        fits = kind in ("", "several", "targets") and (not colon or bool(kind == "several" and mark.strip(" \r\n")))
+        names = "several, several:MARK with a character such as ; that no label contains, or targets"
         require(fits, "data.label_kind", self.label_kind, names, what="isn't a kind of label")
         fits = len(self.thresholds) in (0, len(self.labels)) and all(0 <= it <= 1 for it in self.thresholds)
         expected = f"a number from 0 to 1 for each of the {len(self.labels):,} labels, or none"
@@ -131,7 +131,7 @@ class DataConfig:
     def label_separator(self) -> str:
         """The separator of the labels of a text, or "" if there's only one."""
         kind, _, mark = self.label_kind.partition(":")
-        return mark or _SEVERAL if kind == "several" else ""
+        return mark or _SEVERAL if kind in ("several", "targets") else ""
 
     def expect_room(self, longest: int, what: str, fix: str = "") -> None:
         """Raise a ConfigError if a batch is too small for an example of `longest` tokens, which `what` describes."""

@@ -17,10 +17,22 @@ SEARCH = tuple(it.name for it in fields(DecodeConfig) if it.name not in ("engine
 
 @dataclass(frozen=True)
 class Column:
-    """A new column of an answered table: the field of a record that it contains, and the kind of its values."""
+    """A new column of an answered table.
+
+    Attributes:
+        field: the field of a record that it contains.
+        kind: the kind of its values.
+        key: the key of its value, if the field is a mapping.
+    """
 
     field: str
     kind: Literal["text", "number", "vector"] = "text"
+    key: str = ""
+
+    def value(self, record: Any) -> Any:
+        """Return the value for a record."""
+        found = getattr(record, self.field)
+        return found[self.key] if self.key else found
 
 
 @dataclass(frozen=True)
@@ -31,7 +43,7 @@ class TaskSpec:
         task: its class in `clearhead/tasks/NAME/task.py`.
         needs: settings of the model that have a fixed value.
         variants: its classes for other data, each as (module, class) in `clearhead/tasks/NAME`: by modality ("image",
-            "audio"), for "prompts" with answers, and for texts with "several" labels.
+            "audio"), for "prompts" with answers, and by data.label_kind ("several", "targets").
         summary: what a request at /api/TASK does.
         method: what a server does with the inputs, a key of `serving.work.METHODS`, or continuations.
         fields: what a request at /api/TASK has besides the model and the search settings, inputs first.
@@ -92,6 +104,7 @@ TASKS: dict[str, TaskSpec] = {
             "image": ("media", "ImageClassification"),
             "audio": ("media", "AudioClassification"),
             "several": ("several", "MultiLabelClassification"),
+            "targets": ("multi_target", "TargetClassification"),
         },
         columns={"label": Column("label"), "probability": Column("probability", "number")},
         example=".",

@@ -151,7 +151,9 @@ class PairForm:
         return data.take((i for i, it in enumerate(data.sources) if it in sample), "a sample"), said
 
     def preview(self, data: Pairs) -> Iterator[dict[str, str]]:
-        yield from ({self.roles.source: it, self.roles.target: to} for it, to in zip(data.sources, data.targets))
+        between = " | " if self.roles.labels else "\n"  # a target may have several labels, one per line
+        for it, to in zip(data.sources, data.targets):
+            yield {self.roles.source: it, self.roles.target: to.replace("\n", between)}
 
     def _roles(self, data: DataConfig) -> Roles:
         """Return the roles, with the labels of a trained model."""

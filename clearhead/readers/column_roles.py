@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ..config import DataConfig
 from ..errors import DataError
-from .columns import Sample, asked_columns, asked_places, is_number, side_missing
+from .columns import Sample, asked_columns, asked_places, in_both, is_number, side_missing
 from .headers import are_languages, holds_no_sentences, named_pair
 
 _FEW = 20  # rows needed to tell a label from a repeated text
@@ -38,7 +38,8 @@ class Roles:
     lists: bool = False  # JSON values may be lists of strings: parts of a text, or several targets
     item: str = "pair"  # the noun for an example in a note on the held-out ones
     known: frozenset[str] = frozenset()  # labels of a trained model, which identify their column
-    separator: str = ""  # of the labels in a cell, if a text has any number of them
+    separator: str = ""  # of the labels in a cell, if a text has several
+    targets: bool = False  # each label is in a column of its own, and becomes "name=label" with the column's name
 
     def fault(self, source: str, target: str) -> str | None:
         """Return the reason why a pair is unusable, or None."""
@@ -54,13 +55,40 @@ class Roles:
 
     def labels_in(self, cell: str) -> str:
         """Return a target as it is, or the labels in its cell, one per line."""
+        if self.targets:
+            raise _columns_needed("this data has no columns")
         return joined_labels(cell.split(self.separator)) if self.separator else cell
 
-    def flags(self, sample: Sample, data: DataConfig) -> tuple[int, ...]:
-        """Return the columns of 0 and 1 that data.target_column names, each for a label; () if it names one column."""
+    def several(self, sample: Sample, data: DataConfig) -> tuple[int, ...]:
+        """Return the columns that data.target_column names; () if that's one.
+
+        Raises:
+            DataError: there's no such column, or only one although each of several has a label.
+        """
         several = self.separator and "," in data.target_column
         found = asked_places(sample.file, sample.names, data.target_column, sample.what) if several else ()
+        if self.targets and len(found) < 2:
+            named = f"only {data.target_column!r}" if data.target_column else "none"
+            raise _columns_needed(f"data.target_column names {named}", data.target_column)
         return found if len(found) > 1 else ()
+
+    def expect_distinct(self, file: str, names: Sequence[str]) -> None:
+        """Raise a DataError if columns with a label each can't be told apart by their names."""
+        wrong = next((it for it in names if "=" in it or names.count(it) > 1), None)
+        if self.targets and wrong is not None:
+            what, why = f"{file} has a label column named {wrong!r}", "distinct names without ="
+            raise DataError(what, expected=why, fix="rename the column", name=file, value=wrong)
+
+    def joined(self, names: Sequence[str], cells: Sequence[str | None]) -> tuple[str, str]:
+        """Return the labels in several columns, one per line, and ""; or "" and the reason why a cell is unusable."""
+        if not self.targets:
+            return flagged(names, cells)
+        for name, cell in zip(names, cells):
+            if not (cell or "").strip():
+                return "", f"empty {name}"
+            if "\n" in (cell or ""):
+                return "", f"{self.target} with several lines"
+        return "\n".join(f"{name}={cell}" for name, cell in zip(names, cells)), ""
 
     def where(self, columns: Columns, before: str = "") -> str:
         """Return a phrase for where the columns are. `before` describes the columns before sentences."""
@@ -105,8 +133,9 @@ class Roles:
         Raises:
             DataError: there's no such column, or the other side can't be determined.
         """
-        if flags := self.flags(sample, data):
-            data = replace(data, target_column=sample.names[flags[0]].strip() or str(flags[0] + 1))
+        places = self.several(sample, data)
+        if places:
+            data = replace(data, target_column=sample.names[places[0]].strip() or str(places[0] + 1))
         asked = asked_columns(sample.file, sample.names, data, sample.what)
         if asked is None:
             return None
@@ -116,6 +145,8 @@ class Roles:
             if found is None or found[1] in sources:
                 raise side_missing(sample, data)
             sources, target = sources or (found[0],), found[1]
+        if shared := {*sources}.intersection(places):
+            raise in_both(sample.file, sample.names, sample.names[min(shared)], sample.what)
         return sources, target
 
     def _completed(self, sample: Sample, source: int | None, target: int | None) -> tuple[int, int] | None:
@@ -217,6 +248,16 @@ def _several(sample: Sample, labels: Sequence[int], texts: Sequence[int]) -> Dat
     """Return the error for several possible columns of labels, or of texts."""
     why = "several of them could be the label" if len(labels) > 1 else "several of them could be the text"
     return sample.doubt(why, labels=labels, texts=texts)
+
+
+def _columns_needed(why: str, given: str = "") -> DataError:
+    return DataError(
+        f"data.label_kind='targets' needs several label columns, but {why}",
+        expected="a table or JSON lines with a column for each target",
+        fix="name the columns: `data.target_column=NAME,NAME`",
+        name="data.target_column",
+        value=given,
+    )
 
 
 def _plain(name: str) -> str:
@@ -323,7 +364,8 @@ def labelled(data: DataConfig) -> Roles:
     """Return the roles of texts with labels of data.label_kind. A target has one per line if it can have several."""
     if not data.label_separator:
         return LABELLED
-    return replace(LABELLED, separator=data.label_separator, target_names=(*LABELLED.target_names, *LABEL_LISTS))
+    names, targets = (*LABELLED.target_names, *LABEL_LISTS), data.label_kind == "targets"
+    return replace(LABELLED, separator=data.label_separator, target_names=names, targets=targets)
 
 
 def joined_labels(labels: Iterable[str]) -> str:
@@ -334,6 +376,19 @@ def joined_labels(labels: Iterable[str]) -> str:
 def label_list(target: str) -> list[str]:
     """Return the labels of a target, one per line."""
     return target.split("\n") if target else []
+
+
+def by_target(labels: Iterable[str]) -> dict[str, list[str]]:
+    """Return the labels of each target, from labels such as "name=label"."""
+    found: dict[str, list[str]] = {}
+    for name, _, label in (it.partition("=") for it in labels):
+        found.setdefault(name, []).append(label)
+    return found
+
+
+def is_flag(cell: str) -> bool:
+    """Return whether a cell says that a text has a label, or that it doesn't."""
+    return cell.strip().casefold() in _FLAGS
 
 
 def flagged(names: Sequence[str], cells: Sequence[str | None]) -> tuple[str, str]:

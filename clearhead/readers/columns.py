@@ -206,13 +206,18 @@ def asked_columns(
     elif len(names) == 2 and target is not None and not sources:
         sources = (1 - target,)
     if target in sources:
-        raise DataError(
-            f"{name}: source and target are both {what} {data.target_column!r}\n  {what}s: {listed(names)}",
-            expected=f"two different {what}s",
-            name="data.target_column",
-            value=data.target_column,
-        )
+        raise in_both(name, names, data.target_column, what)
     return sources, target
+
+
+def in_both(name: str, names: Sequence[str], column: str, what: str) -> DataError:
+    """Return the error for a column that is both source and target."""
+    return DataError(
+        f"{name}: source and target are both {what} {column!r}\n  {what}s: {listed(names)}",
+        expected=f"two different {what}s",
+        name="data.target_column",
+        value=column,
+    )
 
 
 def side_missing(sample: Sample, data: DataConfig) -> DataError:

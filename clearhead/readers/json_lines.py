@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 
 from ..config import DataConfig
 from ..errors import DataError
-from .column_roles import LABELLED, SENTENCES, Roles, flagged, joined_labels
+from .column_roles import LABELLED, SENTENCES, Roles, joined_labels
 from .columns import Sample, listed, rows_to_inspect
 from .lines import decode, shown, undecodable
 from .skipped import Report
@@ -46,12 +46,12 @@ class JsonLines:
     target: tuple[str, ...]
     roles: Roles = SENTENCES
     kind: str = "JSON lines"  # the format, which all files of a folder must share
-    flags: tuple[tuple[str, ...], ...] = ()  # keys of 0 and 1, each for a label, of which the target is the first
+    several: tuple[tuple[str, ...], ...] = ()  # keys of labels, if there are several, of which the target is the first
 
     @property
     def names(self) -> tuple[str, str]:
         """Return the names of source and target."""
-        targets = map(".".join, self.flags or (self.target,))
+        targets = map(".".join, self.several or (self.target,))
         return " + ".join(map(".".join, self.sources)), ", ".join(targets)
 
     def __str__(self) -> str:
@@ -103,9 +103,9 @@ class JsonLines:
 
     def _targets(self, values: dict[str, Any]) -> tuple[list[str], str]:
         """Return the targets and "", or [""] and the reason why there is none."""
-        if self.flags:
-            names, read = zip(*((path[-1], value_at(values, path)[0]) for path in self.flags))
-            target, why = flagged(names, [_text(it, self.roles) for it in read])
+        if self.several:
+            names, read = zip(*((path[-1], value_at(values, path)[0]) for path in self.several))
+            target, why = self.roles.joined(names, [_text(it, self.roles) for it in read])
             return [target], why
         value, why = value_at(values, self.target)
         if self.roles.separator and (found := labels_of(value)) is not None:
@@ -133,8 +133,9 @@ def detect_json_lines(name: str, head: Sequence[bytes], data: DataConfig, roles:
         number, line = next((number, line.strip()) for number, line in enumerate(head, 1) if line.strip())
         raise _no_keys(name, sample.names, number, line, roles)
     sources, target = columns if not data.reverse else ((columns[1],), columns[0][0])
-    flags = tuple(keys[place] for place in roles.flags(sample, data))
-    return JsonLines(tuple(keys[place] for place in sources), keys[target], roles, flags=flags)
+    several = tuple(keys[place] for place in roles.several(sample, data))
+    roles.expect_distinct(name, [path[-1] for path in several])
+    return JsonLines(tuple(keys[place] for place in sources), keys[target], roles, several=several)
 
 
 def json_objects(name: str, head: Sequence[bytes], data: DataConfig, roles: Roles) -> list[dict[str, Any]]:

@@ -284,7 +284,7 @@ def _in_one_piece(files: Sequence[Input], forms: list[Table | JsonLines]) -> lis
                     fix="name the columns: `data.source_column` and `data.target_column`",
                     name=file.name,
                 )
-            form = replace(form, columns=first.columns, where=first.where, flags=first.flags)
+            form = replace(form, columns=first.columns, where=first.where, several=first.several)
         found.append(form)
     return found
 

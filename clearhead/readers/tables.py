@@ -4,10 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..config import SEPARATORS, DataConfig
 from ..errors import DataError, shortened
-from .column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, Chosen, Columns, Roles, flagged
+from .column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, Chosen, Columns, Roles
 from .columns import Sample, attribution, rows_to_inspect
 from .headers import holds_no_sentences, looks_like_header, named_pair
 from .lines import HEAD_LINES, decode, shown, to_utf8, undecodable
@@ -38,7 +39,7 @@ class Table:
     roles: Roles = SENTENCES
     doubt: str = ""  # why the first row may be a header
     credits: tuple[int, str, str] | None = None  # a column that states licence and source, the licence, the source
-    flags: tuple[int, ...] = ()  # columns of 0 and 1, each for a label, of which the target column is the first
+    several: tuple[int, ...] = ()  # columns of labels, if there are several, of which the target column is the first
 
     @property
     def kind(self) -> str:
@@ -53,7 +54,7 @@ class Table:
     def names(self) -> tuple[str, ...] | None:
         """The names of the source columns and the target column, if there is a header."""
         sources, target = self.columns
-        used = (*sources, *(self.flags or (target,)))
+        used = (*sources, *(self.several or (target,)))
         return tuple(self.header[place].strip() for place in used) if self.header else None
 
     def is_named_in(self, head: Sequence[bytes]) -> bool:
@@ -62,7 +63,7 @@ class Table:
         return set(self.names or ()) <= {cell.strip() for cell in cells or ()}
 
     def __str__(self) -> str:
-        places = sorted((*self.columns[0], *(self.flags or self.columns[1:])))
+        places = sorted((*self.columns[0], *(self.several or self.columns[1:])))
         named = shortened([self.header[i].strip() for i in places], _LISTED) if self.header else ""
         header = f"header ({named})" if self.header else ""
         quotes = {("\t", True): " with CSV quotes"}.get((self.separator, self.dialect.quoted), "")
@@ -76,7 +77,7 @@ class Table:
             return f"{known} (column {place + 1})" if known else f"column {place + 1}"
 
         sources, target = self.columns
-        targets = self.flags or (target,)
+        targets = self.several or (target,)
         others = [name(it) for it in range(self.width) if it not in (*sources, *targets)]
         labels = shortened([name(it) for it in targets], _LISTED)
         used = f"{self.roles.source}: {' + '.join(map(name, sources))}; {self.roles.target}: {labels}"
@@ -85,7 +86,7 @@ class Table:
     def read(self, lines: Iterable[bytes], report: Report, before: int) -> Generator[Pair, None, int]:
         """Yield the pairs, then return the number of lines. Line numbers start at `before` + 1."""
         sources, target = self.columns
-        last = max(*sources, target, *self.flags)
+        last = max(*sources, target, *self.several)
         listed = self.width if self.header else last + 1  # columns that the report or the description has named
         n_rows = number = ignored = quoted = 0
         text = example = ""
@@ -117,14 +118,18 @@ class Table:
 
     def _pair(self, cells: Sequence[str]) -> tuple[str, str, str]:
         """Return source and target, and the reason why they're unusable or ""."""
-        source, target, wrong = self._source(cells), self.roles.labels_in(cells[self.columns[1]]), ""
-        if self.flags:
-            target, wrong = flagged([self.label(it) for it in self.flags], [cells[it] for it in self.flags])
+        source, wrong = self._source(cells), ""
+        if self.several:
+            target, wrong = self.roles.joined(self.labels, [cells[it] for it in self.several])
+        else:
+            target = self.roles.labels_in(cells[self.columns[1]])
         return source, target, self.roles.fault(source, target) or wrong
 
-    def label(self, place: int) -> str:
-        """Return the label that a column of 0 and 1 stands for."""
-        return (self.header[place].strip() if self.header else "") or f"column {place + 1}"
+    @cached_property
+    def labels(self) -> list[str]:
+        """The names of several label columns."""
+        named = [self.header[place].strip() if self.header else "" for place in self.several]
+        return [name or f"column {place + 1}" for name, place in zip(named, self.several)]
 
     def _source(self, cells: Sequence[str]) -> str:
         sources, _ = self.columns
@@ -167,20 +172,24 @@ def detect_table(
     Raises:
         DataError: there are no columns, or they're ambiguous.
     """
-    found = sample_table(name, head, data, roles)
-    if found is None:
+    sampled = sample_table(name, head, data, roles)
+    if sampled is None:
         raise _no_columns(name, head, rest, data, roles)
-    dialect, sample = found
+    dialect, sample = sampled
     columns, header, where = _chosen(sample, data, roles)
     names, each = sample.names, sample.cells
     doubt = "" if header else _doubt(names, each, columns, roles)
     if data.reverse:
         columns = _reversed(columns)
     credits = next(((i, *it) for i, cells in enumerate(each) if (it := attribution(cells))), None)
-    header_row, flags = tuple(names) if header else None, roles.flags(sample, data)
-    if flags:
-        where = f" ({roles.source} in {' and '.join(str(it + 1) for it in columns[0])}, {len(flags)} {roles.plural[1]})"
-    return Table(dialect, columns, len(names), header_row, where, roles, doubt, credits, flags)
+    header_row, several = tuple(names) if header else None, roles.several(sample, data)
+    if several:
+        where = (
+            f" ({roles.source} in {' and '.join(str(it + 1) for it in columns[0])}, {len(several)} {roles.plural[1]})"
+        )
+    found = Table(dialect, columns, len(names), header_row, where, roles, doubt, credits, several)
+    roles.expect_distinct(name, found.labels)
+    return found
 
 
 def sample_table(

@@ -141,9 +141,10 @@ def _within(label: Label, scores: Mapping[str, Any], key: str) -> str:
     return "" if low is None else f"; 95%: {label.number(low)} to {label.number(high)}"
 
 
-def baseline_lines(scores: Mapping[str, Any]) -> list[str]:
-    """Return a line for each baseline that was scored."""
-    return [f"{BASELINES[name]}: {spoken(values)}" for name, values in scores.get("baselines", {}).items()]
+def more_lines(scores: Mapping[str, Any]) -> list[str]:
+    """Return a line for each baseline that was scored, and for each target of a classifier."""
+    named = {BASELINES[name]: values for name, values in scores.get("baselines", {}).items()}
+    return [f"{name}: {spoken(values)}" for name, values in (named | scores.get("targets", {})).items()]
 
 
 def curve(records: Sequence[Mapping[str, Any]], best: str) -> Curve:

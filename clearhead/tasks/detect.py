@@ -9,22 +9,28 @@ from typing import Any
 from ..config import Config, DataConfig
 from ..data.forms import RECORDINGS, TRANSCRIPTS
 from ..errors import DataError
-from ..readers.column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, labelled
+from ..readers.column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, is_flag, labelled
+from ..readers.columns import Sample
 from ..readers.files import Input, is_folder, is_stream, tree
 from ..readers.json_lines import detect_json_lines, labels_of, sample_json, value_at
-from ..readers.lines import HEAD_LINES, read_head, read_lines
+from ..readers.lines import HEAD_LINES, read_head, read_lines, shown
 from ..readers.media.labelled_files import are_labels, class_folder_of
 from ..readers.media.media_files import PLURAL, manifest_in, modality_of
 from ..readers.media.media_source import MediaSource
 from ..readers.prompts.conversations import answers_in
 from ..readers.source import as_paths
-from ..readers.tables import begin_with_label, detect_table
+from ..readers.tables import begin_with_label, detect_table, sample_table
 from .detect_columns import CHOSEN, ENOUGH, PAIRS, DetectedTask, are_repeated, objects, of_json, of_lines
 
 _LISTS = ("label", "labels")  # keys of lists that are surely labels
 _BEGINNING = 1 << 16  # bytes to search for JSON keys
 _CAPTIONS = 0.9  # minimum distinct targets per image, for captions
 _ROLES = {"translate": SENTENCES, "classify": LABELLED, "summarize": SUMMARIES}
+_KINDS = {
+    "several": "each text has any number of labels",
+    "targets": "each text has a label in each of several columns",
+}
+_STRANGE = 0.1  # minimum share of other values than 0 and 1 in a column that surely has labels
 _UNREAD = DetectedTask("translate", "")
 
 
@@ -58,8 +64,8 @@ def with_modality(config: Config) -> Config:
     if config.train.loss_on is None and config.train.task in (None, "generate") and _have_answers(paths, config.data):
         config = config.assign({"train.loss_on": "answer"}, "data")
     undecided = not config.data.label_kind and config.train.task in (None, "classify")
-    if undecided and _have_several_labels(paths, config.data, is_sure=config.train.task is not None):
-        config = config.assign({"data.label_kind": "several"}, "data")
+    if undecided and (kind := _label_kind(paths, config.data, is_sure=config.train.task is not None)):
+        config = config.assign({"data.label_kind": kind}, "data")
     return config
 
 
@@ -72,29 +78,59 @@ def with_task(config: Config, say: Callable[[str], None]) -> Config:
     return config.assign({"train.task": found.verb}, "data")
 
 
-def _have_several_labels(paths: Sequence[str | Path | Input], data: DataConfig, *, is_sure: bool) -> bool:
-    """Return whether each text has a list of labels, or several columns of 0 and 1. Pipes aren't inspected.
+def _label_kind(paths: Sequence[str | Path | Input], data: DataConfig, *, is_sure: bool) -> str:
+    """Return the kind of labels if each text has a list of them, or the user's several columns. Pipes aren't inspected.
 
     If the task isn't sure to be classification, only a list called labels counts, or the user's column.
+
+    Raises:
+        DataError: the user's columns could be of two kinds.
     """
     if len(paths) != 1 or is_stream(paths[0]) or data.modality != "text":
-        return False
+        return ""
     roles = labelled(replace(data, label_kind="several"))
     try:
         file = tree(paths[0])[0]
         head = read_head(file)
-        form = detect_json_lines(file.name, head, data, roles)
-        if form is None:
-            return "," in data.target_column and bool(detect_table(file.name, head, (), data, roles).flags)
         found = objects(head)
-        one_label = sample_json(file.name, found, LABELLED)[1]
+        sampled = sample_json(file.name, found, roles) if found else sample_table(file.name, head, data, roles)
     except (DataError, OSError):
-        return False
-    if not data.target_column and LABELLED.named(one_label.words)[1] is not None:
-        return False
+        return ""
+    if sampled and (several := roles.several(sampled[1], data)):
+        return _kind_of(sampled[1], several)
+    try:
+        form = detect_json_lines(file.name, head, data, roles) if found else None
+    except DataError:
+        return ""
+    one_label = sample_json(file.name, found, LABELLED)[1]
+    if form is None or (not data.target_column and LABELLED.named(one_label.words)[1] is not None):
+        return ""
     n_lists = sum(labels_of(value_at(it, form.target)[0]) is not None for it in found)
     named = is_sure or data.target_column or (form.target[-1] in _LISTS and not answers_in(found[0]))
-    return bool(form.flags or (named and 2 * n_lists > len(found)))
+    return "several" if named and 2 * n_lists > len(found) else ""
+
+
+def _kind_of(sample: Sample, places: Sequence[int]) -> str:
+    """Return whether label columns of 0 and 1 are several labels, or each of them is a target. One of those may be 0/1.
+
+    Raises:
+        DataError: they have 0 and 1, and a few other values.
+    """
+    each = [[it for it in sample.cells[place] if it.strip()] for place in places]
+    others = [[it for it in cells if not is_flag(it)] for cells in each]
+    if not any(others):
+        return "several"
+    if any(len(other) > _STRANGE * len(cells) for other, cells in zip(others, each)):
+        return "targets"
+    title, other = next((sample.titles()[place], other) for place, other in zip(places, others) if other)
+    raise DataError(
+        f"{sample.file}: the label columns have 0 and 1, but {title} also has {shown(other[0])}",
+        expected="0 and 1 in all of them for labels that a text has or lacks, or a label in each",
+        fix="correct the file, or choose: `data.label_kind=several` skips other values; with `data.label_kind=targets` "
+        "each value is a label",
+        name=sample.file,
+        value=other[0],
+    )
 
 
 def _have_answers(paths: Sequence[str | Path | Input], data: DataConfig) -> bool:
@@ -124,7 +160,7 @@ def _columns(paths: Sequence[str | Path | Input], data: DataConfig, verb: str) -
 
 def _detected(paths: Sequence[str | Path | Input], data: DataConfig) -> DetectedTask:
     if data.label_kind:
-        return DetectedTask("classify", "each text has any number of labels")
+        return DetectedTask("classify", _KINDS[data.label_kind.partition(":")[0]])
     if not paths:
         return PAIRS
     if any(map(is_stream, paths)):

@@ -8,6 +8,7 @@ from typing import Any
 from ..config import Config
 from ..data.forms import Divided
 from ..errors import DataError
+from ..readers.column_roles import label_list
 from ..readers.lines import shown
 from ..readers.media.audio import probe_audio, read_audio
 from ..readers.media.images import probe_image, read_image
@@ -61,7 +62,7 @@ def preview(config: Config, check: Callable[[Config], Iterable[str]] = lambda _:
 def _labels(corpus: Divided, what: str) -> str:
     counts: Counter[str] = Counter()
     for chunk in corpus.chunks():
-        counts.update(chunk.targets)
+        counts.update(label for target in chunk.targets for label in label_list(target))
     rows = [f"  {count:7,}  {shown(label, 60)}" for label, count in counts.most_common(_LABELS)]
     more = f"\n  and {len(counts) - _LABELS:,} more" if len(counts) > _LABELS else ""
     return f"{len(counts):,} labels to train on, with their numbers of {what}\n" + "\n".join(rows) + more

@@ -254,7 +254,7 @@ def _judge(prepared: Prepared, model: nn.Module, state: State, options: RunOptio
         judged[name] = task.evaluate(model, held_out, search)
         values = judged[name].scores.to_dict()
         say(f"{name}: {score_labels.spoken(values)}  ({score_labels.count_of(values)}, {state.kept_weights})")
-        for line in score_labels.baseline_lines(values):
+        for line in score_labels.more_lines(values):
             say(f"  {line}")
     return judged
 

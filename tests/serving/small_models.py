@@ -43,6 +43,11 @@ KINDS: dict[str, dict[str, Any]] = {
         "data.label_kind": "several",
         "data.thresholds": (0.0, 1.0),
     },
+    "targets": {
+        "train.task": "classify",
+        "data.labels": ("mood=cold", "mood=warm", "place=in", "place=out"),
+        "data.label_kind": "targets",
+    },
     "see": {"train.task": "classify", "data.labels": ("lies", "stands"), **IMAGE},
     "transcribe": {"train.task": "transcribe", "data.joint": True, "decode.max_extra": 4, **AUDIO},
 }

@@ -77,7 +77,7 @@ class RowAnswers(ABC):
         names = free_names([*self.columns], table.names)
         return table.with_columns(
             {
-                name: [None if it is None else plain_value(getattr(it, column.field)) for it in found]
+                name: [None if it is None else plain_value(column.value(it)) for it in found]
                 for name, column in zip(names, self.columns.values())
             }
         )

@@ -16,7 +16,6 @@ from ...loading.loaded import LoadedModel
 from ...tasks.answer.examples import Windows
 from ...tasks.answer.task import QuestionAnswering
 from ...tasks.base import Task
-from ...tasks.classify.examples import LabelledExamples
 from ...tasks.classify.media import MediaClassification
 from ...tasks.classify.task import Classification
 from ...tasks.embed.task import TextEmbedding
@@ -146,8 +145,8 @@ def _of_labels(task: Classification, maker: SubjectMaker) -> Subject:
         begins = maker.model.begins
         ids = maker.random_ids(maker.model.src_vocab_size, max(1, maker.most - 1 - begins))
         sources = [task.special.source(it, begins=begins) for it in ids]
-        targets = [[i % len(task.labels)] for i in range(len(ids))]
-    loss = maker.loss(LabelledExamples(Ragged(sources), Ragged(targets)))
+        targets = [task.any_target(i) for i in range(len(ids))]
+    loss = maker.loss(task.examples((Ragged(sources), Ragged(targets))))
     return maker.subject(Inputs(source=maker.padded(sources), special=task.special), found, loss=loss)
 
 
@@ -209,7 +208,7 @@ def _media_examples(
         ids = maker.random_ids(maker.model.tgt_vocab_size, most - 1)
         targets = [task.special.target(it[: most - 2]) for it in ids]
     else:
-        targets = [[i % len(task.labels)] for i in range(len(arrays))]
+        targets = [task.any_target(i) for i in range(len(arrays))]
     return arrays, targets, f"{len(arrays)} random {noun} (no data given)"
 
 

@@ -133,7 +133,7 @@ class TableAnswers(LineAnswers):
         super().__init__(options, app, settings, as_json=False)
         from ...apps.annotation.table_file import free_names
 
-        self.table, self.fields, self.n_notes = table, [it.field for it in columns.values()], 0
+        self.table, self.columns, self.n_notes = table, [*columns.values()], 0
         self.of_texts = "text" in app.task.modalities
         names = free_names([*columns], table.names)
         self.added = {name: column.kind for name, column in zip(names, columns.values())}
@@ -192,11 +192,11 @@ class TableAnswers(LineAnswers):
         notes: tuple[str, ...] = ()
         if hasattr(record, "cut"):
             notes = warnings_of(*place, record) if self.of_texts else warnings_of_cut(place[0], record)
-        cells = tuple(getattr(record, name) for name in self.fields)
+        cells = tuple(column.value(record) for column in self.columns)
         return Printed(cells[0] if isinstance(cells[0], str) else "", notes, cells=cells)
 
     def _blank(self, *, failed: bool = False, notes: tuple[str, ...] = ()) -> Printed:
-        return Printed("", notes, failed, cells=(None,) * len(self.fields))
+        return Printed("", notes, failed, cells=(None,) * len(self.columns))
 
     def _unanswered(self, place: Place) -> Printed:
         found = super()._unanswered(place)

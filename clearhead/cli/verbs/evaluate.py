@@ -109,7 +109,7 @@ def _compare(task: "Task", folders: list[str], evaluations: list["Evaluation"], 
         models = [{"model": folder, **it.to_dict()} for folder, it in zip(folders, evaluations)]
         print(to_json({"format_version": 1, "models": models, "significance": comparison.to_dict()}))
     else:
-        baseline = score_labels.baseline_lines(evaluations[0].scores.to_dict())
+        baseline = score_labels.more_lines(evaluations[0].scores.to_dict())
         print(printable("\n".join([_table(comparison), *baseline])))
 
 
@@ -161,7 +161,7 @@ def _text(values: dict[str, Any], evaluation: "Evaluation") -> str:
     width = max(15, *(len(name) for name, _, _ in rows))
     lines = [f"{name:<{width}} {number:>8}  {note}".rstrip() for name, number, note in rows]
     answer, details = evaluation.answer, evaluation.judged.details
-    lines += score_labels.baseline_lines(values)
+    lines += score_labels.more_lines(values)
     lines += ["", details] if details else []
     for example in values["examples"][:_EXAMPLES]:
         lines += [

@@ -7,7 +7,7 @@ from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
 from ...config.values import spell
 from ..weight_names import Name, blocks
-from .family import Family
+from .family import Family, no_counterpart
 from .hf_config import HfConfig
 
 MULTI_LABEL = "multi_label_classification"  # a problem_type
@@ -58,6 +58,8 @@ class EncoderFamily(Family):
         labels = config.data.labels
         if config.model.head != "class":
             return {}
+        if config.data.label_kind == "targets":
+            raise no_counterpart({"data.label_kind": "targets"}, self.title, {"data.label_kind": "several"})
         names = {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
         if not config.data.label_separator:
             return names

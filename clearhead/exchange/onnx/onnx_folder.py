@@ -166,8 +166,11 @@ def _description(loaded: LoadedModel, found: "list[Graph]", precision: str, toke
         values["decode"] = {"suppress": suppressed, "max_extra": config.decode.max_extra}
     if model.head == "class":
         values["labels"] = list(config.data.labels)
-        if config.data.label_separator:  # a sigmoid of each logit is the probability of a label
-            values |= {"several_labels": True, "thresholds": list(cast(Any, loaded.task).thresholds)}
+        task = cast(Any, loaded.task)
+        if config.data.label_kind == "targets":  # a softmax of the logits of each target
+            values["targets"] = {it.name: list(it.labels) for it in task.targets}
+        elif config.data.label_kind:  # a sigmoid of each logit is the probability of a label
+            values |= {"several_labels": True, "thresholds": list(task.thresholds)}
     front = {"patches": ("image_size", "image_channels"), "frames": ("sample_rate",)}.get(model.front, ())
     return values | {name: getattr(model, name) for name in front}
 

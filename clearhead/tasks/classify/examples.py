@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from ...config import Config
 from ...data.corpus import LabelledCorpus
 from ...data.encoding import Encoded
+from ...data.media_encoding import Readable
 from ...errors import DataError
-from ...readers.column_roles import label_list
+from ...readers.column_roles import by_target, label_list
 from ...readers.lines import shown
 from ...readers.pairs import Pairs
 from ...readers.skipped import Skipped
@@ -95,9 +96,13 @@ class HeldOutLabelled(HeldOut):
     @classmethod
     def of(cls, pairs: Pairs, reader: SourceReader, known: Sequence[str]) -> "HeldOutLabelled":
         """Prepare sources for scoring. Every answer to one with an unknown label counts as wrong."""
+        return cls.among(pairs, reader.readable(pairs), reader, known)
+
+    @classmethod
+    def among(cls, pairs: Pairs, found: Readable, reader: SourceReader, known: Sequence[str]) -> "HeldOutLabelled":
+        """Prepare the sources that could be read."""
         labels = (*known, *sorted({*pairs.targets} - {*known}))
         numbers = {label: number for number, label in enumerate(labels)}
-        found = reader.readable(pairs)
         truth = np.array([numbers[pairs.targets[i]] for i in found.places], np.int64)
         usable = truth < len(known)
         unseen = [
@@ -123,16 +128,27 @@ def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:
         DataError: there are too few or too many labels.
     """
     assert isinstance(corpus, LabelledCorpus)
-    labels = corpus.labels()
+    labels, kind = corpus.labels(), config.data.label_kind
     if config.train.init_from and {*labels} <= {*config.data.labels}:
         return {}
-    if not 2 <= len(labels) <= _MOST:
-        raise _unusable(corpus, f"{_named(labels)} to train on", f"2 to {_MOST:,} labels", len(labels))
-    several = config.data.label_separator
-    if not several and len(corpus) >= _ENOUGH and len(labels) > _REPEATED * len(corpus):
-        found = f"{_named(labels)} for {len(corpus):,} {corpus.source.roles.plural[0]} to train on, almost one for each"
-        raise _unusable(corpus, found, "labels that are repeated; numbers can't be predicted", len(labels))
+    if kind == "targets":
+        named = by_target(label_list(next(iter(corpus))[2]))  # in the order of the columns
+        each = by_target(labels)
+        labels = tuple(f"{name}={label}" for name in named for label in each[name])
+        for name in named:
+            _expect_usable(corpus, each[name], f" in {name}", are_single=True)
+    else:
+        _expect_usable(corpus, labels, are_single=not kind)
     return {"data.labels": labels, "model.n_classes": len(labels)}
+
+
+def _expect_usable(corpus: LabelledCorpus, labels: Sequence[str], where: str = "", *, are_single: bool) -> None:
+    found = f"{_named(labels)}{where}"
+    if not 2 <= len(labels) <= _MOST:
+        raise _unusable(corpus, f"{found} to train on", f"2 to {_MOST:,} labels", len(labels))
+    if are_single and len(corpus) >= _ENOUGH and len(labels) > _REPEATED * len(corpus):
+        found += f" for {len(corpus):,} {corpus.source.roles.plural[0]} to train on, almost one for each"
+        raise _unusable(corpus, found, "labels that are repeated; numbers can't be predicted", len(labels))
 
 
 def _unusable(corpus: LabelledCorpus, found: str, expected: str, value: int) -> DataError:

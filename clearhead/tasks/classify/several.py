@@ -9,7 +9,6 @@ import numpy as np
 from ...config import Config, DecodeConfig
 from ...config.values import require
 from ...decode.model_handle import ModelHandle, as_module
-from ...errors import ConfigError
 from ...readers.column_roles import label_list
 from ...readers.pairs import Pairs
 from ...readers.skipped import Skipped
@@ -30,8 +29,6 @@ from .task import Classification
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-    from ...inspection.views.explanation import Explanation
 
 
 @dataclass(frozen=True)
@@ -150,8 +147,7 @@ class MultiLabelClassification(Classification):
 
         return label_disagreement(*logits.chunk(2))
 
-    @staticmethod
-    def log_p(logits: "Tensor") -> "Tensor":
+    def log_p(self, logits: "Tensor") -> "Tensor":
         from torch.nn.functional import logsigmoid
 
         return logsigmoid(logits)
@@ -161,13 +157,6 @@ class MultiLabelClassification(Classification):
         encoded, _ = self.reader.encode(texts)
         p = np.exp(self.log_probabilities(model, self.reader.joined(encoded), decode.batch_tokens))
         return [self.separator.join(self.chosen(it)) for it in p.tolist()]
-
-    def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
-        """Raise ConfigError: an explanation is about one choice among labels."""
-        what = "a model that gives a text several labels can't be explained"
-        fix = "use `clearhead classify --json` for the probability of each label"
-        expected = "a model with one label per text"
-        raise ConfigError(what, expected=expected, fix=fix, name="data.label_kind", value=self.config.data.label_kind)
 
     def evaluate(  # type: ignore[override]
         self, model: "ModelHandle | nn.Module", held_out: HeldOutSeveral, decode: DecodeConfig

@@ -10,6 +10,7 @@ from ...config import DROPOUT, NEWEST, TASKS, Config, DecodeConfig
 from ...data.batches import Batches
 from ...data.forms import PairForm
 from ...decode.model_handle import ModelHandle, as_module
+from ...errors import ConfigError
 from ...readers.column_roles import LABELLED
 from ...readers.pairs import Pairs
 from ...scoring.bootstrap import Comparison, FloatArray, compare_means
@@ -88,6 +89,10 @@ class Classification(Task):
         """Prepare sources for scoring. Files that can't be read are reported, and not scored."""
         return HeldOutLabelled.of(data, self.reader, self.labels)
 
+    def any_target(self, number: int) -> list[int]:
+        """Return a target for an example that's made up, different for different numbers."""
+        return [number % len(self.labels)]
+
     def loss(self, model: "nn.Module", examples: LabelledExamples, rows: IntArray, *, smoothing: float) -> "Tensor":
         """Return the cross-entropy, summed over the texts in these rows. With train.balance, it's weighted by label.
 
@@ -143,8 +148,7 @@ class Classification(Task):
                 found[rows] = self.log_p(logits.double()).cpu().numpy()
         return found
 
-    @staticmethod
-    def log_p(logits: "Tensor") -> "Tensor":
+    def log_p(self, logits: "Tensor") -> "Tensor":
         """Return the log-probability of every label. (B, C) -> (B, C)"""
         return logits.log_softmax(-1)
 
@@ -158,6 +162,7 @@ class Classification(Task):
         """Label one text and record every step. A long text or recording is truncated.
 
         Raises:
+            ConfigError: the model gives a text several labels, and an explanation is about one choice.
             DataError: the text is blank, or the file can't be read.
         """
         import torch
@@ -167,6 +172,10 @@ class Classification(Task):
         from ...inspection.record.uncompiled import uncompiled
         from ...inspection.views.contrast import Labels
 
+        if kind := self.config.data.label_kind:
+            what, expected = "a model that gives a text several labels can't be explained", "one label per text"
+            fix = "use `clearhead classify --json` for the probability of each label"
+            raise ConfigError(what, expected=expected, fix=fix, name="data.label_kind", value=kind)
         check_filled(text)
         sources = self.reader.joined(self.reader.encode([text])[0])
         with uncompiled(model):  # so that the recorded pass gives the same label
@@ -186,8 +195,11 @@ class Classification(Task):
     def evaluate(
         self, model: "ModelHandle | nn.Module", held_out: HeldOutLabelled, decode: DecodeConfig
     ) -> EvaluationResult:
+        return self.judged(self.log_probabilities(as_module(model), held_out.encoded, decode.batch_tokens), held_out)
+
+    def judged(self, log_p: FloatArray, held_out: HeldOutLabelled) -> EvaluationResult:
+        """Score log-probabilities. (N, C)"""
         truth = held_out.truth
-        log_p = self.log_probabilities(as_module(model), held_out.encoded, decode.batch_tokens)
         never = np.full((len(log_p), len(held_out.labels) - len(self.labels)), -np.inf)
         log_p = np.concatenate([log_p, never], axis=1)
         of_right, known = log_p[np.arange(len(truth)), truth], truth < len(self.labels)

@@ -1,7 +1,7 @@
 """BERT, DistilBERT and RoBERTa, with each of their heads, compute the same here as in their own classes."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +248,14 @@ def test_thresholds_that_do_not_fit_the_labels_are_an_error(changed, thresholds)
     with pytest.raises(ModelError) as caught:
         read(changed("Bert", problem_type="multi_label_classification", thresholds=thresholds))
     assert caught.value.name == "thresholds"
+
+
+def test_several_targets_have_no_counterpart(changed, tmp_path) -> None:
+    imported = read(changed("Bert"))
+    labels = {"data.label_kind": "targets", "data.labels": ("a=x", "b=x")}
+    with pytest.raises(ModelError) as caught:
+        save_exported(replace(imported, config=imported.config.assign(labels, "data")), tmp_path)
+    assert (caught.value.name, caught.value.value) == ("data.label_kind", "targets")
 
 
 def test_a_class_that_is_not_supported_is_named(changed) -> None:

@@ -112,6 +112,23 @@ def test_several_labels_have_probabilities_and_thresholds_of_their_own(tmp_path:
     assert (1 / (1 + np.exp(-logits[0]))).tolist() == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
+def test_targets_have_a_softmax_of_their_own(tmp_path: Path) -> None:
+    app = load(make(tmp_path / "model", "targets"), device="cpu")
+    export(app.loaded, tmp_path / "onnx", precision="fp32")
+    about = json.loads((tmp_path / "onnx" / "model.json").read_text(encoding="utf-8"))
+    tokens = app.task.reader.joined(app.task.reader.encode(["She sings."])[0])
+    session = onnxruntime.InferenceSession(tmp_path / "onnx" / "encoder.onnx")
+    [logits] = session.run(None, {"source": np.array([tokens[0]])})
+    [found], start = app.results(["She sings."]), 0
+    for name, labels in about["targets"].items():
+        own = np.exp(logits[0][start : start + len(labels)])
+        expected = [found.probabilities[name][it] for it in labels]
+        assert (own / own.sum()).tolist() == pytest.approx(expected, abs=1e-6)
+        start += len(labels)
+    assert start == logits.shape[1] == len(about["labels"])
+
+
 def test_two_vocabularies_are_two_files(tmp_path: Path) -> None:
     values = {"data.joint": False, "data.tokenizer": "word", "data.train": ["pairs.tsv"], "data.batch_tokens": 512}
     values |= {"model.d_model": 8, "model.n_heads": 2, "model.d_ff": 8, "model.max_len": 20, "model.tie": "target"}

@@ -127,7 +127,8 @@ def test_one_bad_text_fails_no_other_request(served) -> None:
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
-        kind: make(tmp_path_factory.mktemp(kind), kind) for kind in ("generate", "sample", "classify", "labels", "see")
+        kind: make(tmp_path_factory.mktemp(kind), kind)
+        for kind in ("generate", "sample", "classify", "labels", "targets", "see")
     }
 
 
@@ -195,6 +196,15 @@ def test_several_labels_are_a_list_and_have_no_page(others, folders) -> None:
     for path in ("/api/explain", "/api/page"):
         reply = others.post(path, {"text": "She sings.", "model": "labels"})
         assert reply.status == 400 and "several labels" in reply.json()["error"]["message"]
+
+
+def test_targets_have_a_label_each(others, folders) -> None:
+    [expected] = plain(load(folders["targets"]).results(["She sings."]))
+    found = others.post("/api/classify", {"text": "She sings.", "model": "targets"}).json()
+    same(found, expected)
+    assert found["labels"].keys() == found["probability"].keys() == {"mood", "place"}
+    components = others.ask("GET", "/openapi.json").json()["components"]["schemas"]
+    assert {*components["TargetLabels"]["properties"]} | {"format_version"} == {*found}
 
 
 @pytest.fixture(scope="module")

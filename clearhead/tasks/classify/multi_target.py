@@ -1,0 +1,206 @@
+"""Classification of texts with several targets, such as topic and priority: a softmax over the labels of each."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...config import DecodeConfig
+from ...decode.model_handle import ModelHandle, as_module
+from ...errors import DataError
+from ...readers.column_roles import by_target, label_list
+from ...readers.pairs import Pairs
+from ...scoring.bootstrap import Estimate, FloatArray, estimates
+from ...tokenization.ragged import IntArray, Ragged
+from ..base import EvaluationResult, HeldOut
+from ..source_reader import SourceReader
+from .examples import HeldOutLabelled, LabelledExamples
+from .task import Classification
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Target:
+    """One of several targets: its name, the place of its labels among all labels, and the task of predicting it."""
+
+    name: str
+    place: slice
+    task: Classification
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """The labels without the name of the target."""
+        return self.task.labels
+
+
+@dataclass(frozen=True)
+class TargetExamples(LabelledExamples):
+    """Texts as tokens. The target of each is the numbers of its labels, one for each of several targets.
+
+    Args:
+        starts: the number of the first label of each target.
+    """
+
+    starts: Sequence[int] = field(kw_only=True)
+
+    @cached_property
+    def parts(self) -> list[LabelledExamples]:
+        """The texts with their labels of each target, numbered from 0."""
+        one_each = np.ones(len(self), np.int64)
+        numbers = np.sort(self.numbers.reshape(len(self), -1), axis=1) - self.starts
+        sides = (Ragged.of(own, one_each) for own in numbers.T.astype(np.int32))
+        return [LabelledExamples(self.sources, own, positions=self.positions) for own in sides]
+
+    def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Any:
+        return self.parts[0].batches(max_tokens, seed, max_rows)  # each text counts the same
+
+
+@dataclass(frozen=True)
+class HeldOutTargets(HeldOut):
+    """Held-out texts. Those with an unknown label have no loss.
+
+    Args:
+        parts: the texts with their labels of each target.
+    """
+
+    parts: Sequence[HeldOutLabelled] = field(kw_only=True)
+
+    @classmethod
+    def of(cls, pairs: Pairs, reader: SourceReader, task: "TargetClassification") -> "HeldOutTargets":
+        """Prepare texts for scoring. Every answer to one with an unknown label counts as wrong.
+
+        Raises:
+            DataError: the data has other targets than the model.
+        """
+        given, names = [by_target(label_list(it)) for it in pairs.targets], [it.name for it in task.targets]
+        if other := next((it for it in given if {*it} != {*names}), None):
+            raise DataError(
+                f"{' and '.join(pairs.report.paths)} has the label columns {', '.join(other)}",
+                expected=f"those that the model was trained on: {', '.join(names)}",
+                fix=f"give the columns these names, and pass `data.target_column={','.join(names)}`",
+                name="data.target_column",
+                value=tuple(other),
+            )
+        found, parts = reader.readable(pairs), []
+        for target in task.targets:
+            own = Pairs(pairs.sources, [it[target.name][0] for it in given], pairs.lines, pairs.report)
+            parts.append(HeldOutLabelled.among(own, found, reader, target.labels))
+        known = np.all([it.truth < len(target.labels) for it, target in zip(parts, task.targets)], axis=0)
+        numbers = np.stack([it.truth + target.place.start for it, target in zip(parts, task.targets)], axis=1)
+        sides = found.arrays.take(np.flatnonzero(known)), Ragged(numbers[known].tolist())
+        too_long = [*{it.line: it for part in parts for it in part.too_long}.values()]
+        references = [[task.joined(it[0] for it in each)] for each in zip(*(part.references for part in parts))]
+        return cls(
+            task.examples(sides), too_long, parts[0].cut, parts[0].sources, references, found.arrays, parts=parts
+        )
+
+
+@dataclass(frozen=True)
+class TargetScores:
+    """The scores of each target, and their means.
+
+    Args:
+        each: the scores of each target, by name.
+        accuracy: the mean accuracy of the targets.
+        loss: the sum of the targets' mean -log p of the correct label in nats; None without any known label.
+    """
+
+    each: Mapping[str, Mapping[str, Any]]
+    accuracy: Estimate
+    loss: float | None
+
+    @property
+    def macro_f1(self) -> float:
+        """The mean of the targets' macro F1."""
+        return float(np.mean([it["macro_f1"] for it in self.each.values()]))
+
+    def to_dict(self) -> dict[str, Any]:
+        found = {"texts": len(self.accuracy.values), **self.accuracy.named("accuracy"), "macro_f1": self.macro_f1}
+        loss = {} if self.loss is None else {"negative_log_likelihood": self.loss}
+        return {**found, **loss, "targets": {name: dict(values) for name, values in self.each.items()}}
+
+
+class TargetClassification(Classification):
+    """Give texts a label for each of several targets. The loss is the sum of theirs."""
+
+    title = "A text classifier with several targets"
+
+    @cached_property
+    def targets(self) -> Sequence[Target]:
+        """The targets, in the order of their columns."""
+        found, start = list[Target](), 0
+        for name, labels in by_target(self.labels).items():
+            config = self.config.assign({"data.labels": tuple(labels), "data.label_kind": ""}, "data")
+            place = slice(start, start := start + len(labels))
+            found.append(Target(name, place, Classification(self.tokenizers, config)))
+        return found
+
+    def joined(self, labels: Iterable[str]) -> str:
+        """Return the labels of a text as one line."""
+        return self.config.data.label_separator.join(labels)
+
+    def examples(self, sides: tuple[Ragged, Ragged]) -> TargetExamples:
+        starts = [it.place.start for it in self.targets]
+        return TargetExamples(*sides, positions=self.reader.positions, starts=starts)
+
+    def hold_out(self, data: Pairs) -> HeldOutTargets:  # type: ignore[override]
+        return HeldOutTargets.of(data, self.reader, self)
+
+    def any_target(self, number: int) -> list[int]:
+        return [it.place.start + number % len(it.labels) for it in self.targets]
+
+    def cross_entropy(  # type: ignore[override]
+        self, logits: "Tensor", examples: TargetExamples, rows: IntArray, smoothing: float
+    ) -> "Tensor":
+        """Return the sum of the targets' cross-entropies over the texts in these rows. (B, C), (B,) -> ()"""
+        each = zip(self.targets, examples.parts)
+        return sum(it.task.cross_entropy(logits[:, it.place], part, rows, smoothing) for it, part in each)  # type: ignore[return-value]
+
+    def disagreement(  # type: ignore[override]
+        self, logits: "Tensor", examples: TargetExamples, rows: IntArray
+    ) -> "Tensor":
+        each = zip(self.targets, examples.parts)
+        return sum(it.task.disagreement(logits[:, it.place], part, rows) for it, part in each)  # type: ignore[return-value]
+
+    def log_p(self, logits: "Tensor") -> "Tensor":
+        """Return the log-probability of every label among those of its target. (B, C) -> (B, C)"""
+        import torch
+
+        return torch.cat([logits[:, it.place].log_softmax(-1) for it in self.targets], dim=-1)
+
+    def answers(self, model: "nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
+        """Return the most likely labels of each text, one for each target, joined by "|"."""
+        encoded, _ = self.reader.encode(texts)
+        log_p = self.log_probabilities(model, self.reader.joined(encoded), decode.batch_tokens)
+        each = [[it.labels[number] for number in log_p[:, it.place].argmax(1)] for it in self.targets]
+        return [self.joined(labels) for labels in zip(*each)]
+
+    def evaluate(  # type: ignore[override]
+        self, model: "ModelHandle | nn.Module", held_out: HeldOutTargets, decode: DecodeConfig
+    ) -> EvaluationResult:
+        log_p = self.log_probabilities(as_module(model), held_out.encoded, decode.batch_tokens)
+        found = [it.task.judged(log_p[:, it.place], part) for it, part in zip(self.targets, held_out.parts)]
+        singly = [it.singly() for it in found]
+        per_text: dict[str, FloatArray] = {
+            "right_probability": np.prod([it["right_probability"] for it in singly], axis=0),
+            "accuracy": np.mean([it["accuracy"] for it in singly], axis=0),
+        }
+        each = {target.name: it.scores.to_dict() for target, it in zip(self.targets, found)}
+        losses = [it["negative_log_likelihood"] for it in each.values() if "negative_log_likelihood" in it]
+        loss = float(sum(losses)) if len(losses) == len(each) else None
+        return EvaluationResult(
+            TargetScores(each, estimates(per_text["accuracy"][:, None])[0], loss),
+            held_out.sources,
+            [self.joined(labels) for labels in zip(*(it.answers for it in found))],
+            held_out.references,
+            lambda: per_text,
+            "\n\n".join(f"{target.name}\n{it.details}" for target, it in zip(self.targets, found)),
+        )
+
+    def numbers(self, scores: TargetScores) -> dict[str, float]:  # type: ignore[override]
+        values = {"accuracy": scores.accuracy.mean, "macro_f1": scores.macro_f1}
+        return values if scores.loss is None else {"loss": scores.loss, **values}
