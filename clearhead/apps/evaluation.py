@@ -29,9 +29,7 @@ class Evaluation:
     """A model's answers to a data set, with their scores.
 
     Args:
-        judged: the answers and scores.
         data: names of the data files.
-        decode: the search settings.
         weights: the SHA-256 of the weights file.
         too_long: number of examples skipped in perplexity and token accuracy.
         cut: number of sources truncated because they're too long for the model.

@@ -40,8 +40,6 @@ class SequenceWriter(Writer[Result]):
 
     Args:
         task: the task, with the tokenizers.
-        model: handle of the model.
-        search: search settings.
         prefix: text that every answer starts with.
     """
 

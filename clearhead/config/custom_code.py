@@ -43,7 +43,6 @@ def check_consent(config: Settings, origin: object, allowed: bool | Collection[s
     """Raise ModelError if a configuration names a custom part that isn't allowed. Imports nothing.
 
     Args:
-        config: the configuration.
         origin: the file or folder it was read from, for the error message.
         allowed: True to allow all parts, or the names of the allowed ones.
     """

@@ -76,7 +76,6 @@ class PublishedModel:
     """A published model that is the paper's architecture with other settings.
 
     Attributes:
-        title: its name.
         paper: authors and year of its description.
         parts: its shape and modules, which training keeps.
         heads: the heads that an encoder-only model may get, with more settings for each.

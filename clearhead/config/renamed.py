@@ -17,7 +17,6 @@ class _Merged:
     """Settings of a section that became one.
 
     Attributes:
-        section: the section.
         into: the key of the new setting.
         old: the earlier keys, and the defaults that they had.
         value: returns the value of the new setting from those of the earlier ones, in this order.

@@ -47,7 +47,6 @@ class Corpus:
         """Read everything once, and hold out a share (see `split`).
 
         Args:
-            source: the pairs.
             share: fraction to hold out.
             seed: decides which ones are held out.
             key: returns a key that's equal for copies of a source, which stay together (default: the source).

@@ -85,7 +85,6 @@ class PairEncoder:
         """Yield the tokens of each chunk, in order.
 
         Args:
-            chunks: the pairs.
             n_pairs: number of pairs in all chunks. A small number is tokenized in this process.
             processes: maximum number of processes.
 

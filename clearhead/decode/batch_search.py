@@ -42,9 +42,7 @@ def check_support(engine: str, settings: Collection[str], config: DecodeConfig) 
     """Check that a batch engine supports every setting in use.
 
     Args:
-        engine: its name.
         settings: the settings that it supports.
-        config: the decoding settings.
 
     Raises:
         ConfigError: one of them isn't supported.

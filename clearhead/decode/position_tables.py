@@ -15,7 +15,6 @@ def position_table(
     """Return the table that a stack adds to its embeddings (T, D), or None if its position scheme adds none.
 
     Args:
-        config: the model's configuration.
         weights: its weights; a learned table is one of them.
         prefix: the prefix of the stack's weights, such as "encoder.".
         rows: the number of positions (default: all).

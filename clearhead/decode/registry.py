@@ -138,9 +138,6 @@ def choose_engine(config: ModelConfig, decode: DecodeConfig, device: str = "cpu"
     """Return the name of the engine for a model that isn't converted to any format yet.
 
     Args:
-        config: the model's configuration.
-        decode: the decoding settings.
-        device: the device to run on.
         formats: formats that the model can be converted to.
     """
     return _choose(config, decode, device, formats, lambda _: False).name

@@ -29,8 +29,6 @@ class Session:
 
     Args:
         engine: see `open_engine`.
-        config: decoding settings.
-        special: the ids of the special tokens.
         max_len: context length of the model, end token included.
         suppress: tokens that are never generated (default: the special ones); see `Tokenizer.suppressed`.
         detokenize: if given, a search for several answers returns each text only once.

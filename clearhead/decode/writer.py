@@ -79,7 +79,6 @@ class Writer(ABC, Generic[R]):
     """Reads inputs, decodes them in a session, and makes a record of each answer.
 
     Attributes:
-        session: the decoding session.
         prefix: the tokens that every answer starts with.
     """
 

@@ -44,8 +44,6 @@ def read_template(folder: Path, model: Mapping[str, Any], tokenizer: str) -> tup
     """Return our settings for the chat template of a folder, and a note on what the user should know, or "".
 
     Args:
-        folder: the folder.
-        model: our settings of the model.
         tokenizer: the content of its tokenizer file.
     """
     text = _text(folder)

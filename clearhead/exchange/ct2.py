@@ -29,7 +29,6 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
     """Write a model to the folder `out`, with its tokenizers. The model's tokens are those of their files.
 
     Args:
-        loaded: the model.
         out: a folder that's new or empty.
         precision: the type of the numbers: fp32, fp16, bf16, int16 or int8.
 
@@ -55,7 +54,6 @@ def ct2_files(
     """Return the files of a CTranslate2 model folder, by name.
 
     Args:
-        config: the model's configuration.
         weights: all weights, by their names in `state_dict`. Of tied weights, one name is enough.
         vocabularies: the tokens of each side in the order of their ids, source first, or of the only side.
         precision: the type of the numbers; see `ctranslate2.weights`.

@@ -47,7 +47,6 @@ def search_settings(hf_config: HfConfig, model: Mapping[str, Any]) -> dict[str, 
 
     Args:
         hf_config: their settings.
-        model: our settings of the model.
     """
     theirs, reads_source = hf_config.generating, model["model.topology"] == "encoder-decoder"
     values = {name: theirs(name, neutral) for name, neutral in _OTHERS.items()}

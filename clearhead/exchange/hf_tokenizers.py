@@ -41,7 +41,6 @@ def read_tokenizer(folder: Path, model_type: str = "") -> str:
     If sources and targets are split differently, it's {"source": ..., "target": ...}.
 
     Args:
-        folder: the folder.
         model_type: the family of the model. It decides how texts are split if there's only vocab.json and merges.txt.
 
     Raises:

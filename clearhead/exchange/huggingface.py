@@ -176,7 +176,6 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
     """Write a model to the folder `out`, for the nearest family.
 
     Args:
-        loaded: the model.
         out: a folder that's new or empty.
         precision: fp32, the only one.
 

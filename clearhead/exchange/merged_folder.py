@@ -14,7 +14,6 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
 
     Args:
         loaded: a model with an adapter.
-        out: the folder.
         precision: fp32, the only one.
 
     Raises:

@@ -101,9 +101,7 @@ def import_adapter(folder: Path, base: Path, out: Path) -> None:
     """Read an adapter of PEFT for a model folder, and write it as a folder of ours.
 
     Args:
-        folder: the folder of PEFT.
         base: the model folder that it adapts, imported from the model that PEFT adapted.
-        out: the folder to write.
 
     Raises:
         ModelError: one of the folders is damaged, or the adapter doesn't fit the base.

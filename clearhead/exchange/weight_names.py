@@ -35,7 +35,6 @@ class Name:
     """A weight of ours, and the weights of theirs that it's made of.
 
     Args:
-        ours: our name.
         theirs: their names. Several are stacked along the first dimension, as in `Linear`.
         transposed: whether their matrices have a row for each input and not for each output.
         skipped: rows at the start of their table that have no counterpart in ours. Exported rows are zero.
@@ -105,7 +104,6 @@ def to_ours(names: Iterable[Name], theirs: Tensors, prefix: str = "") -> tuple[d
 
     Args:
         names: the names of all weights of our model. Biases are found by themselves.
-        theirs: their weights.
         prefix: what their names begin with, if the model has a head that the names leave out.
 
     Raises:

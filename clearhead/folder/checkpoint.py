@@ -88,7 +88,6 @@ class RunFolder:
         """Lock a folder for a run. Create it if it doesn't exist.
 
         Args:
-            path: the folder.
             resume: accept a folder that contains a run, in order to continue it.
             replace: accept a folder that contains a run, in order to replace it. The old run is kept until `begin`.
             say: receives messages for the user.

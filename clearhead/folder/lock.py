@@ -29,7 +29,6 @@ class FolderLock:
         """Take the lock.
 
         Args:
-            folder: the folder to lock.
             say: receives a warning if the file system doesn't support locks.
             advice: what to do if another run holds the lock.
 

@@ -44,8 +44,6 @@ class ModelFolder:
     """Verified contents of a model folder. They're consistent even if a run replaces files during the read.
 
     Attributes:
-        path: the folder.
-        config: the settings.
         weights: tensors by name, for `load_weights`, or numpy arrays.
         weights_digest: the SHA-256 of the weights file, or, with an adapter, of what its weights are made from.
         tokenizer: the text of the tokenizer file.
@@ -99,7 +97,6 @@ def load_model_folder(
     """Read and verify a model. An adapter is merged into the weights of its base.
 
     Args:
-        folder: the model folder.
         allow_custom_code: True to allow all custom parts (`package.module:Class`) named in the folder's settings, or
             the names of the allowed ones. Nothing is imported.
         numpy: return the weights as numpy arrays, without importing torch.

@@ -40,7 +40,6 @@ def explain(
 
     Args:
         forward: the pass over the source, with the answer.
-        tokenizers: the model's tokenizers.
         config: the settings of the model and of the search.
         source: a text, an image or a recording.
         trace: the record of the pass (default: record it now).

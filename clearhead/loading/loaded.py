@@ -44,7 +44,6 @@ class LoadedModel:
     unpickled copy reads them from the same folder.
 
     Args:
-        path: the model folder.
         config: its settings, possibly with some overridden, and with the device and threads to use.
         tokenizer: the content of its tokenizer file.
         stored: the settings as stored in the folder.

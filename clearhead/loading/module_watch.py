@@ -14,7 +14,6 @@ class ModuleWatch:
     Editing a weight through `.data` or a NumPy array isn't noticed, because PyTorch doesn't count that as a change.
 
     Args:
-        module: the module.
         digest: the SHA-256 of the file that its weights were read from.
     """
 

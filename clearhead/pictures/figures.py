@@ -41,7 +41,6 @@ def loss_curve(
     Args:
         metrics: the records of `metrics.jsonl`.
         path: the PNG or SVG file to write.
-        score: the score to draw.
         training: the legend label of the training loss.
 
     Raises:
@@ -92,7 +91,6 @@ def attention_heatmap(
         source_pieces: the labels of the S keys.
         target_pieces: the labels of the T queries.
         path: the PNG or SVG file to write (None: only return the figure).
-        title: the title of the figure.
         names: the label of each head (default: its number).
         across: the number of heads to draw side by side.
 

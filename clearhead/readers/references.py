@@ -39,7 +39,6 @@ def read_with_references(
     Args:
         paths: files, as in `read_pairs`.
         further: files of references.
-        data: settings for reading.
         roles: see `read_pairs`.
         own_separator: True if the separator of `data` was set for this file. If it comes from a model's training, it's
             used only if nearly all lines have it.

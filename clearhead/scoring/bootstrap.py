@@ -78,7 +78,6 @@ class Compared:
     """A system compared with the first one.
 
     Args:
-        system: the system's name.
         score: score on all examples.
         mean: mean of the scores on the resampled corpora.
         interval: half the width of their 95% interval.

@@ -13,7 +13,6 @@ class Label:
     """Name, format and description of a score.
 
     Args:
-        name: display name.
         digits: number format, such as ".2f".
         note: description of what the score measures.
         usual: whether to show it on the model card and in one-line summaries.

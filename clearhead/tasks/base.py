@@ -167,7 +167,6 @@ class Task(ABC):
         Args:
             model: a torch module or a handle of a loaded model. `decode.model_handle` converts between them.
             held_out: what `hold_out` returned.
-            decode: the decoding settings.
         """
 
     @abstractmethod

@@ -26,7 +26,6 @@ def preview(config: Config, check: Callable[[Config], Iterable[str]] = lambda _:
     """Yield paragraphs on the task and its columns, the data, the held-out part, the labels and the first examples.
 
     Args:
-        config: the settings.
         check: takes the settings with what the data decide, and returns more paragraphs.
 
     Raises:

@@ -25,10 +25,8 @@ class TextReader:
     """Reads texts.
 
     Args:
-        tokenizer: the tokenizer of the texts.
         longest: maximum number of tokens, without BOS and EOS. Longer texts are truncated.
         begins: True if texts begin with BOS.
-        config: the settings of the model.
     """
 
     tokenizer: Tokenizer
@@ -80,7 +78,6 @@ class MediaReader:
 
     Args:
         loader: reads one file. It cuts what is too long.
-        config: the settings of the model.
     """
 
     loader: Loader

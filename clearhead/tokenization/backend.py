@@ -73,7 +73,6 @@ def open_backend(text: str, content: dict[str, Any]) -> tokenizers.Tokenizer:
     """Return the library's tokenizer of a file.
 
     Args:
-        text: the content of the file.
         content: the same, parsed.
 
     Raises:

@@ -92,7 +92,6 @@ class ChatTemplate:
         """Return the parts of a conversation's text, each with True if it's the content of a message.
 
         Args:
-            messages: the messages.
             asks: True if an answer follows.
 
         Raises:
@@ -166,7 +165,6 @@ class ChatEncoder:
     """Turns conversations into token ids, as Transformers' `apply_chat_template` does.
 
     Args:
-        template: the template.
         tokenizer: the tokenizer of the model. The names of its special tokens in the template become single ids.
     """
 
@@ -182,7 +180,6 @@ class ChatEncoder:
         """Return the text of a conversation, in which special tokens are marked; see `Tokenizer.encode_marked`.
 
         Args:
-            messages: the messages.
             asks: True if an answer follows.
 
         Raises:

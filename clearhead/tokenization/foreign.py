@@ -31,7 +31,6 @@ class ForeignTokenizer(Tokenizer):
     """A tokenizer from another program's file.
 
     Args:
-        text: the content of the file.
         content: the same, parsed.
         special: the ids of its special tokens.
         size: the number of tokens that the model has. Ids that the file lacks have a name and no text.

@@ -86,7 +86,6 @@ class Spelling:
     """Spell the tokens of a vocabulary, as printable text or as bytes.
 
     Args:
-        backend: the library's tokenizer.
         names: the name of each id's token.
         size: the number of ids. An id without a token is shown as <id>, and has no text.
         special: the ids of special tokens, which have no text.

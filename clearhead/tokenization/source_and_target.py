@@ -56,7 +56,6 @@ class Tokenizers:
         """Read what `to_json` wrote, or another program's `tokenizers` file.
 
         Args:
-            text: the content of the file.
             special: the ids of the special tokens, the same on both sides.
             origin: the name of the file, for messages.
             sizes: the numbers of source and target tokens that the model has.
@@ -140,7 +139,6 @@ def tokenizer_from_json(
     """Read a `tokenizers` file: one that `Tokenizer.to_json` wrote, or another program's.
 
     Args:
-        text: the content of the file.
         special: the ids of its special tokens.
         origin: the name of the file, for messages.
         size: the number of tokens that the model has, which may be larger in another program's model.

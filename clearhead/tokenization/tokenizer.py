@@ -33,12 +33,7 @@ _CHUNK = 8192  # texts passed to the library at once, to limit the memory of its
 
 
 class Tokenizer:
-    """A vocabulary with its normalisation. Use `train` to create one.
-
-    Args:
-        backend: the library's tokenizer.
-        special: the ids of the special tokens.
-    """
+    """A vocabulary with its normalisation. Use `train` to create one."""
 
     is_foreign: ClassVar[bool] = False
     """True for another program's vocabulary."""
@@ -156,7 +151,6 @@ class Tokenizer:
         """Encode texts in which special tokens are written as a noncharacter and their names, `NEVER` + "<s>".
 
         Args:
-            texts: the texts.
             names: other added tokens of the vocabulary that are written so.
         """
         special = re.compile(f"{NEVER}({'|'.join(SPECIALS)})")

@@ -213,7 +213,6 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, names: Colle
 
     Args:
         out: the folder of the run.
-        stored: the settings of the run.
         asked: the settings that the user gave now.
         names: the settings to compare (default: all settings the user gave).
     """

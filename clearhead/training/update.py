@@ -60,7 +60,6 @@ class Update:
                 which each process computes a share.
             n_tokens: predicted tokens of the whole step.
             step: number of the step, counted from 1; it seeds dropout.
-            lr: learning rate of the step.
 
         Returns:
             The loss summed over all tokens, and the norm of the mean gradient before clipping.

@@ -15,7 +15,6 @@ def input_columns(
     """Return the columns to read.
 
     Args:
-        sample: the first rows.
         asked: columns that were asked for: names or 1-based numbers, separated by commas. If "", they're detected.
         roles: the usual names of the columns in training.
         inputs: the inputs of the task. If there are several, each is a column.

@@ -34,7 +34,6 @@ def open_table(
     """Open a CSV, TSV, JSON Lines or Parquet file whose rows will be answered.
 
     Args:
-        file: the file.
         data: settings for reading: the columns and the separator, which are detected by default.
         roles: the usual names of the columns in training.
         inputs: the inputs of the task. If there are several, each is a column. The texts of several columns are joined

@@ -58,7 +58,6 @@ class TableFile(ABC):
     """A file with rows.
 
     Args:
-        file: the file.
         joined: True if the texts of a row are read as one text. Blank ones are left out.
     """
 

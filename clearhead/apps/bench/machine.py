@@ -21,7 +21,6 @@ class Machine:
 
     Attributes:
         n_weights: number of weights that were read, such as those of a decoding step.
-        threads: number of threads.
         read: bytes of weights read per second, by precision. Weights that fit into the processor's cache are faster.
         products: floating-point or integer operations per second of large matrix products, by precision.
         copy: bytes read and written per second while copying memory.

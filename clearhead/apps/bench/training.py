@@ -70,7 +70,6 @@ class TrainingSpeed:
     """The speed of training on this machine.
 
     Attributes:
-        device: the device that was measured.
         others: number of cores that other programs used.
         machines: the limits, with one thread and with all.
         rates: the rates of each preset in each precision, with all arrangements.

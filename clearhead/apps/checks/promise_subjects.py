@@ -38,8 +38,6 @@ def subject_of(loaded: LoadedModel, decode: DecodeConfig, data: Any = None, seed
     """Return the subject that `verify` checks, for a loaded model.
 
     Args:
-        loaded: the model.
-        decode: the model's search settings.
         data: data from the task's reader (None: texts of the last evaluation, or random inputs).
         seed: random seed for choosing the inputs, or for making random ones.
 

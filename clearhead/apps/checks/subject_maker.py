@@ -44,8 +44,6 @@ class SubjectMaker:
 
     Attributes:
         task: the model's task, on the CPU.
-        loaded: the model.
-        decode: the model's search settings.
         data: data from the task's reader, or None.
         seed: random seed for choosing texts, or for making random ones.
     """

@@ -113,7 +113,6 @@ class LineAnswers:
         """Answer groups of lines.
 
         Args:
-            groups: the lines.
             answer: answers some of them.
             piped: whether the lines are those of standard input.
             failure: returns the error for lines without an answer, given their number and that of all lines.

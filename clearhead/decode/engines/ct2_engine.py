@@ -53,7 +53,6 @@ class Ct2Engine:
     """Runs encoder-decoder and decoder-only models on the CPU. Every core decodes sources of its own.
 
     Args:
-        config: the model's configuration.
         runner: a `Translator` or a `Generator`. The names of its tokens are their ids.
         cores: number of batches that the runner decodes at the same time.
     """

@@ -237,7 +237,6 @@ def no_counterpart(values: Mapping[str, Any], family: str, expected: Mapping[str
     """Return the error for settings that a family doesn't have.
 
     Args:
-        values: their values.
         family: the title of the family.
         expected: the values that have a counterpart, spelled.
     """

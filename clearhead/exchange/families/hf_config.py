@@ -32,7 +32,6 @@ class HfConfig:
     """The settings of a config.json. It keeps account of those that were read.
 
     Args:
-        path: the file.
         values: its content.
         roles: the ids of the special tokens that the tokenizer's files name, by role, such as "cls".
         generation: the content of generation_config.json, if there is one.

@@ -86,7 +86,6 @@ def study(
     """Measure the whole model, and the model without each part.
 
     Args:
-        model: the model.
         names: the parts to switch off, one at a time.
         measure: measures the model in its current state.
         kept: stored outcomes, which aren't measured again.

@@ -34,7 +34,6 @@ def render_maps(
     """Render maps of the input: patches as grids side by side, a recording as a line for each row.
 
     Args:
-        read: the image or recording.
         rows: the names of the rows.
         maps: the maps to render; the darkest shade is the largest value of each map.
         color: use background colours instead of characters.

@@ -58,7 +58,6 @@ def reasons(explanation: Explanation, candidates: Sequence[Sequence[int]]) -> di
     place.
 
     Args:
-        explanation: the recorded pass.
         candidates: ids of tokens or labels at each place, (R, K).
 
     Raises:

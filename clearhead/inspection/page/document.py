@@ -59,7 +59,6 @@ def document(
     Args:
         entry: the script that opens the page.
         data: the page's data, as plain values.
-        about: the title.
         allowed: what the page may ask for, as part of its content security policy.
         blocks: more texts in the page, by the id of their element.
         folders: where the scripts are, the first that has one first.

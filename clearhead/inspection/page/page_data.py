@@ -63,8 +63,6 @@ def page_data(
 
     Args:
         explanation: one answer and the record of the pass.
-        config: the settings of the model.
-        name: the name of the model.
         command: the command that makes this page.
         film: the frames of a watched run.
         live: leave out what the page can ask for later: the answers without each part.

@@ -30,7 +30,6 @@ class Inputs:
         types: token types of the source, (B, S).
         at: True for the positions that a head reads, (B, S).
         pad: the value that marks padding in the source (default: `special.pad`).
-        special: the ids of the special tokens.
     """
 
     source: Tensor | None = None
@@ -147,15 +146,12 @@ class Subject:
     """A model with everything that the checks need. Checks that need a missing attribute are skipped.
 
     Attributes:
-        model: the model.
-        inputs: the tokenized texts.
         texts: description of these texts.
         max_len: the maximum number of tokens that the model reads.
         loss: returns a model's loss on a fixed batch, on the CPU.
         reload: saves a model into a folder and loads it from there, on the CPU.
         engines: functions that open a decoding engine, given a model and a context window in tokens.
         float32_engines: the names of those that compute in float32, whatever the model's precision.
-        search: the task's search.
     """
 
     model: nn.Module

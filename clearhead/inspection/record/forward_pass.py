@@ -22,7 +22,6 @@ class Pass:
     """What a model reads, and what it says about it. It can be recorded, and run again.
 
     Attributes:
-        model: the model.
         inputs: what it reads, in the order of its arguments: each (1, ...).
         pieces: functions that convert the token ids of each stack to text.
         targets: what it says, R: the ids of tokens or of a label, or the first and the last position of an answer.

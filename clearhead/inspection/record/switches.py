@@ -137,7 +137,6 @@ def run_without_each(model: nn.Module, names: Sequence[str], run: Callable[[int]
     Rows are equal until their part is reached, so a row joins the batch only there, if the model allows it.
 
     Args:
-        model: the model.
         names: the parts, in the order of computation.
         run: runs the model on n copies of an input.
     """

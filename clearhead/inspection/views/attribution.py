@@ -96,7 +96,6 @@ def attribute(stack: Encoder | Decoder, trace: Trace, reading: Tensor, direction
 
     Args:
         stack: the last stack of the model.
-        trace: the recorded pass.
         reading: the weight of each position in the mean, (T,). Often it's 1 for a single position.
         direction: a row of the projection, or the difference of two rows, (D,).
 

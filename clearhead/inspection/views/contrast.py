@@ -33,7 +33,6 @@ class Readout:
 
     Attributes:
         stack: the last stack of the model.
-        linear: the projection.
         reading: the weight of each position at each place, (R, T). None if each position is a place.
         logits: the model's own logits, (R, V).
     """
@@ -94,7 +93,6 @@ class Words:
         """Return the words of a text, separated by spaces.
 
         Args:
-            answer: the text.
             ids: its tokens.
             said: its tokens, and the end token if it was said.
             tokenizer: the tokenizer of the target.

@@ -84,8 +84,6 @@ def lens(decoder: Decoder, trace: Trace, said: Sequence[int], pieces: Callable[[
     """Return the predictions of every decoder layer at every position of a recorded pass.
 
     Args:
-        decoder: the model's decoder.
-        trace: the recorded pass.
         said: the token ids of the answer, (T,).
         pieces: converts token ids to text.
     """

@@ -24,7 +24,6 @@ class RecordedAttention:
         tokens: the input tokens of each stack, {"encoder": S, "decoder": T}.
         outputs: the decoder's output after each of its tokens. The last one is the end token, unless the answer was
             cut off.
-        trace: the recorded pass.
     """
 
     tokens: Mapping[str, tuple[str, ...]]

@@ -58,7 +58,6 @@ class SearchTree:
     Attributes:
         spell: converts a token id to text.
         penalty: returns the length penalty for a number of tokens.
-        nodes: all candidates.
         answers: the answers, best first.
         cache_lengths: number of tokens in each beam's cache before a step.
         note: remarks about the run.

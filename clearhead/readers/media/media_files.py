@@ -66,7 +66,6 @@ def expect_file(name: str, expected: str) -> None:
     """Raise a DataError if a path doesn't name a file with content.
 
     Args:
-        name: the path.
         expected: what the file should be, for the message.
     """
     if not name.strip():

@@ -145,7 +145,6 @@ class PieceEncoder(ExampleEncoder):
     """Tokenizes texts and cuts them into pieces.
 
     Args:
-        tokenizer: the tokenizer of the texts.
         longest: maximum number of tokens in a piece, not counting special tokens.
         texts: function that returns all texts in a chunk of data.
         sides: function that returns the sources and targets for tokenized pieces.

@@ -21,7 +21,6 @@ class Filled:
     """A text whose masks are filled with the most probable tokens.
 
     Attributes:
-        text: the text with its masks.
         filled: the text with the masks replaced.
         masks: for each mask, the most probable tokens, best first. Each mask is filled on its own.
         unknown: words that aren't in the vocabulary.

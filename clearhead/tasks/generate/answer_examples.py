@@ -69,7 +69,6 @@ class AnswerEncoder(ExampleEncoder):
     read with the chat template; each message of the assistant is an answer.
 
     Args:
-        tokenizer: the tokenizer.
         longest: maximum number of tokens of an example.
         limit: name of the setting that `longest` comes from.
         template: the chat template.

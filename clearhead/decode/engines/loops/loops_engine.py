@@ -32,7 +32,6 @@ class LoopsEngine:
     """Runs encoder-decoder and decoder-only models on the CPU, without torch.
 
     Args:
-        handle: the model.
         threads: number of threads, which decode different sources.
         precision: that of the linear layers.
     """
