@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from clearhead.config import DataConfig, SpecialTokens
 from clearhead.errors import ConfigError, DataError, ModelError
-from clearhead.tokenization.learning import SPECIALS
+from clearhead.tokenization.learning import SPECIALS, _without
 from clearhead.tokenization.normalise import BYTES
 from clearhead.tokenization.source_and_target import Tokenizers, tokenizer_from_json, train_tokenizers
 from clearhead.tokenization.tokenizer import Tokenizer
-from clearhead.tokenization.unigram import _without
 from tests.builders import all_combinations
 
 BOS, EOS, PAD, UNK = 1, 2, 0, 3  # the special tokens of a new vocabulary

@@ -14,7 +14,7 @@ from ..limits import RequestError
 from ..served_models import ServedModel
 from ..work import Work
 from .asking import answered, shelf_of
-from .fields import Fields
+from .task_routes import Fields
 from .uploads import expect_modality, expect_text, is_upload, uploaded_files
 
 _STARTED = int(time.time())

@@ -1,14 +1,15 @@
 """Language modelling on prompts with answers: the loss counts the answers only, unless train.loss_on is "all"."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from ...config import Config
-from ...data.conversation_form import ConversationForm
+from ...config import Config, DataConfig
+from ...data.corpus import LEARN, Corpus, SpacedTexts
+from ...data.forms import PairForm
 from ...readers.pairs import Pairs
-from ...readers.prompts.conversations import plain_text
+from ...readers.prompts.conversations import PROMPTS, Conversations, is_text, plain_text
 from ...scoring.bootstrap import FloatArray
 from ...tokenization.chat_template import DEFAULT, ChatTemplate
 from ...tokenization.ragged import IntArray, Ragged
@@ -22,6 +23,39 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ...model.transformer import Decoder
+
+
+class ConversationCorpus(Corpus):
+    """Prompts with answers. The tokenizer learns from their plain text."""
+
+    def texts(self, most: int = LEARN) -> tuple[SpacedTexts, tuple[()]]:
+        return SpacedTexts(self, most, lambda it: plain_text(it[1], it[2])), ()
+
+    @property
+    def has_messages(self) -> bool:
+        """True if a prompt consists of messages."""
+        return any(not is_text(prompt) for _, prompt, _ in self)
+
+
+class ConversationForm(PairForm):
+    """Prompts with answers."""
+
+    def __init__(self) -> None:
+        super().__init__(PROMPTS)
+
+    def open(self, paths: Any, data: DataConfig) -> Conversations:  # type: ignore[override]
+        return Conversations(paths, data)
+
+    def read(self, paths: Any, data: DataConfig) -> Pairs:
+        with self.open(paths, data) as source:
+            pairs = Pairs.of(source, source.report)
+            return Pairs(pairs.sources, pairs.targets, pairs.lines, source.report)
+
+    def divide(self, source: Any, share: float, seed: int) -> ConversationCorpus:
+        return ConversationCorpus.of(source, share, seed)
+
+    def preview(self, data: Pairs) -> Iterator[dict[str, str]]:
+        yield from ({"prompt": plain_text(it, ""), "answer": to} for it, to in zip(data.sources, data.targets))
 
 
 class AnswerGeneration(Generation):

@@ -21,10 +21,10 @@ from ..averaging import mean_weights
 from ..init_from import InitFrom
 from ..open_run import RunOptions, Stage, check_early
 from ..prepare import Prepared, refuse_contradictions
+from ..report.gain import compare_with_baseline
 from ..run import train as train_stage
 from ..signals import StopSignals
 from ..trainer import Trainer
-from .comparison import compare
 from .settings import (
     Clock,
     baseline,
@@ -163,7 +163,7 @@ class _WarmStart:
 
     def _section(self, prepared: Prepared, judged: EvaluationResult | None) -> tuple[str, str]:
         """Return the section of the model card that compares the result with the baseline."""
-        heading, text, verdict = compare(
+        heading, text, verdict = compare_with_baseline(
             prepared,
             judged,
             without=self.without,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from clearhead.inspection.page.part_equations import part_equation
+from clearhead.inspection.page.part_data import part_equation
 from clearhead.model.attention import Attend
 from clearhead.model.feed_forward import FeedForward
 from clearhead.model.transformer import build

@@ -9,13 +9,12 @@ import pytest
 import torch
 
 from clearhead.config import Config, DecodeConfig
-from clearhead.data.conversation_form import ConversationForm
 from clearhead.errors import ConfigError
 from clearhead.model.transformer import build
 from clearhead.readers.pairs import Pairs
 from clearhead.readers.skipped import Report
 from clearhead.tasks.detect import find_task, with_modality
-from clearhead.tasks.generate.prompts import AnswerGeneration
+from clearhead.tasks.generate.prompts import AnswerGeneration, ConversationForm
 from clearhead.tasks.generate.task import Generation
 from clearhead.tasks.registry import task_of
 from clearhead.tokenization.ragged import Ragged
