@@ -212,21 +212,12 @@ def load(
     task = task_of(config)
     for name, value in task.required.items():
         if config.value(name) != value:
-            raise ModelError(
-                f"{path} has {name}={config.value(name)!r}",
-                expected=f"{value!r} for a model that can {task.verb}",
-                name=name,
-                value=config.value(name),
-            )
+            what, expected = f"{path} has {name}={config.value(name)!r}", f"{value!r} for a model that can {task.verb}"
+            raise ModelError(what, expected=expected, name=name, value=config.value(name))
     n_labels = len(config.data.labels)
     if task.has_labels and n_labels != config.model.n_classes:
-        raise ModelError(
-            f"{path} has {n_labels:,} labels, but model.n_classes={config.model.n_classes:,}",
-            expected="a label for each class",
-            fix=RESTORE,
-            name="data.labels",
-            value=n_labels,
-        )
+        what = f"{path} has {n_labels:,} labels, but model.n_classes={config.model.n_classes:,}"
+        raise ModelError(what, expected="a label for each class", fix=RESTORE, name="data.labels", value=n_labels)
     loaded = LoadedModel(folder, config, tokenizer, stored=stored, converters=converters, specials=specials, base=base)
     return __getattr__(_APPS.get(config.train.task or "translate", "App"))(loaded)
 

@@ -111,13 +111,8 @@ def shortened(names: Sequence[str], most: int = 5) -> str:
 
 def beyond_vocabulary(token: int, size: int) -> ModelError:
     """Return the error for a token id that a model has no embedding of."""
-    return ModelError(
-        f"token {token} is beyond the vocabulary of {size}",
-        expected=f"token ids from 0 to {size - 1}",
-        fix="encode the text with this model's tokenizer",
-        name="tokens",
-        value=token,
-    )
+    what, fix = f"token {token} is beyond the vocabulary of {size}", "encode the text with this model's tokenizer"
+    return ModelError(what, expected=f"token ids from 0 to {size - 1}", fix=fix, name="tokens", value=token)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

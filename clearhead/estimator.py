@@ -116,12 +116,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         values: dict[str, Any] = {f"train.{name}": value for name, value in chosen.items() if value is not None}
         values |= {"train.seed": self.seed, "train.task": "classify", "data.train": (str(data),)}
         if not isinstance(self.settings, Mapping | None):
-            raise ConfigError(
-                f"settings={self.settings!r} isn't a mapping",
-                expected="settings by dotted name, such as {'model.dropout': 0.3}",
-                name="settings",
-                value=self.settings,
-            )
+            what = f"settings={self.settings!r} isn't a mapping"
+            expected = "settings by dotted name, such as {'model.dropout': 0.3}"
+            raise ConfigError(what, expected=expected, name="settings", value=self.settings)
         if not _SCORED & set(self.settings or ()):
             values["data.split"] = 0.0  # nothing needs scores, and scikit-learn does its own splitting
         for name in self.settings or {}:
@@ -176,10 +173,6 @@ def _names(classes: npt.NDArray[Any]) -> list[str]:
                 f"the label {name!r} has several lines", expected="labels on a single line", name="y", value=name
             )
         if not name.strip() or not _is_whole(name):
-            raise DataError(
-                f"the label {name!r} is blank or isn't valid text",
-                expected="labels without NUL or surrogates",
-                name="y",
-                value=name,
-            )
+            what = f"the label {name!r} is blank or isn't valid text"
+            raise DataError(what, expected="labels without NUL or surrogates", name="y", value=name)
     return names

@@ -273,9 +273,6 @@ def _check_lengths(config: Config, search: DecodeConfig) -> None:
     """Raise ConfigError if a minimum length is beyond the model's positions."""
     most, name = config.model.max_len, "min_len" if search.min_len else "min_ratio"
     if config.model.topology == "encoder-decoder" and getattr(search, name) >= most:
-        raise ConfigError(
-            f"decode.{name}={getattr(search, name):,} is more than the model can generate",
-            expected=f"less than model.max_len={most:,}",
-            name=f"decode.{name}",
-            value=getattr(search, name),
-        )
+        what = f"decode.{name}={getattr(search, name):,} is more than the model can generate"
+        expected = f"less than model.max_len={most:,}"
+        raise ConfigError(what, expected=expected, name=f"decode.{name}", value=getattr(search, name))

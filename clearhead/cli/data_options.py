@@ -62,12 +62,8 @@ def read_as_trained(
 def _expect_same(first: "App", other: "App", data: DataConfig, its_data: DataConfig) -> None:
     """Raise ConfigError unless two models have the same task and read the same columns."""
     if type(other.task) is not type(first.task):
-        raise ConfigError(
-            f"{first.path} is a model for `{first.task.verb}`, and {other.path} for `{other.task.verb}`",
-            expected="models for one task",
-            name=str(other.path),
-            value=other.task.verb,
-        )
+        what = f"{first.path} is a model for `{first.task.verb}`, and {other.path} for `{other.task.verb}`"
+        raise ConfigError(what, expected="models for one task", name=str(other.path), value=other.task.verb)
     for name in READING:
         if _value(its_data, name) != _value(data, name):
             raise ConfigError(

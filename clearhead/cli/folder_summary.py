@@ -155,12 +155,9 @@ def _expect_scores(folder: Path, name: str) -> Iterator[None]:
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
-        raise ModelError(
-            f"{folder / name} has missing or strange values ({type(error).__name__}: {error})",
-            expected="the file that Clearhead wrote",
-            fix=f"restore or delete {name}",
-            name=name,
-        ) from error
+        what = f"{folder / name} has missing or strange values ({type(error).__name__}: {error})"
+        expected = "the file that Clearhead wrote"
+        raise ModelError(what, expected=expected, fix=f"restore or delete {name}", name=name) from error
 
 
 def _scores(values: dict[str, Any]) -> str:

@@ -142,12 +142,8 @@ def whole_text(name: str) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{source.name} isn't UTF-8 (byte {error.start:,})",
-            fix=to_utf8(content.split(b"\n")),
-            name=str(source.name),
-            line=line,
-        ) from error
+        what = f"{source.name} isn't UTF-8 (byte {error.start:,})"
+        raise DataError(what, fix=to_utf8(content.split(b"\n")), name=str(source.name), line=line) from error
 
 
 def _read(descriptor: int) -> bytes:

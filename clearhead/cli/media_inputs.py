@@ -52,11 +52,8 @@ class MediaInputs:
 
     def error(self, count: int, total: int) -> DataError:
         """Return the error for files that can't be read."""
-        return DataError(
-            f"{count:,} of {total:,} {self._what} can't be read",
-            expected="existing files in a format that can be read",
-            value=count,
-        )
+        what = f"{count:,} of {total:,} {self._what} can't be read"
+        return DataError(what, expected="existing files in a format that can be read", value=count)
 
     def _unread(self, name: str, fault: DataError) -> Printed:
         line = to_json({self._key: name, "error": fault.what}) if self._as_json else ""

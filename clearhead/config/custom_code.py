@@ -50,12 +50,8 @@ def check_consent(config: Settings, origin: object, allowed: bool | Collection[s
         return
     for setting, part in custom_parts(config).items():
         if not allowed or part not in allowed:
-            raise ModelError(
-                f"{origin} names custom code: {setting}={part!r}",
-                fix="if you trust it, pass `allow_custom_code=True`",
-                name=setting,
-                value=part,
-            )
+            what = f"{origin} names custom code: {setting}={part!r}"
+            raise ModelError(what, fix="if you trust it, pass `allow_custom_code=True`", name=setting, value=part)
 
 
 def import_class(setting: str, name: str, base: type[T]) -> type[T]:

@@ -106,12 +106,8 @@ class Corpus:
             count += 1
         if count != len(apart):
             name = " and ".join(self.source.report.paths)
-            raise DataError(
-                f"{name} changed while being read: {len(apart):,} pairs first, then {count:,}",
-                fix="run the command again",
-                name=name,
-                value=count,
-            )
+            what = f"{name} changed while being read: {len(apart):,} pairs first, then {count:,}"
+            raise DataError(what, fix="run the command again", name=name, value=count)
 
 
 def origin_of(corpus: Any, config: Config) -> dict[str, Any]:

@@ -107,12 +107,9 @@ class PairEncoder:
             while waiting:
                 yield waiting.popleft().result()
         except BrokenProcessPool as error:
-            raise TrainingError(
-                "a process that tokenizes pairs was killed, perhaps for lack of memory",
-                fix="use fewer processes with a lower `train.threads`",
-                name="train.threads",
-                value=processes,
-            ) from error
+            what = "a process that tokenizes pairs was killed, perhaps for lack of memory"
+            fix = "use fewer processes with a lower `train.threads`"
+            raise TrainingError(what, fix=fix, name="train.threads", value=processes) from error
         finally:
             pool.shutdown(kill_workers=True)
 

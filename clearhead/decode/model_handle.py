@@ -96,12 +96,8 @@ class InMemoryModel:
 
     def converted(self, format: str) -> Path:
         """Raise ConfigError: a module in memory has no folder to convert."""
-        raise ConfigError(
-            f"a model in memory can't be converted to {format!r}",
-            fix="save it as a model folder, and load that",
-            name="format",
-            value=format,
-        )
+        what = f"a model in memory can't be converted to {format!r}"
+        raise ConfigError(what, fix="save it as a model folder, and load that", name="format", value=format)
 
     def is_converted(self, format: str) -> bool:
         return False

@@ -238,12 +238,9 @@ def _checked(config: ModelConfig, decode: DecodeConfig, device: str, formats: Co
     """Return the named engine. Raise ConfigError if it can't run the model with these settings."""
     name = decode.engine
     if obstacle := _obstacle(config, name, device, formats):
-        raise ConfigError(
-            f"decode.engine={name!r} can't run this model: {obstacle}",
-            fix="set decode.engine='auto' to use an engine that can",
-            name="decode.engine",
-            value=name,
-        )
+        what = f"decode.engine={name!r} can't run this model: {obstacle}"
+        fix = "set decode.engine='auto' to use an engine that can"
+        raise ConfigError(what, fix=fix, name="decode.engine", value=name)
     engine = _engine_class(name, config)
     if decode.precision not in (known := _precisions(engine)):
         raise _precision_error(decode, f"decode.engine={name!r}", ", ".join(known))
@@ -266,13 +263,9 @@ def _precisions(engine: Any) -> tuple[str, ...]:
 
 def _precision_error(decode: DecodeConfig, who: str, expected: str) -> ConfigError:
     """Return the error for a precision that an engine, or every engine, lacks."""
-    return ConfigError(
-        f"{who} can't compute in decode.precision={decode.precision!r}",
-        expected=expected,
-        fix="leave out `decode.precision`, or choose another engine",
-        name="decode.precision",
-        value=decode.precision,
-    )
+    what = f"{who} can't compute in decode.precision={decode.precision!r}"
+    fix = "leave out `decode.precision`, or choose another engine"
+    return ConfigError(what, expected=expected, fix=fix, name="decode.precision", value=decode.precision)
 
 
 def _is_batch(engine: Any) -> bool:

@@ -160,13 +160,9 @@ class Search:
 
 def nan_error(token: int, sentence: int) -> ModelError:
     """Return the error for NaN among the probabilities of an output's n-th token."""
-    return ModelError(
-        f"the model's probabilities for token {token} of sentence {sentence} of the batch are NaN",
-        expected="finite weights",
-        fix="use an earlier checkpoint, or train with a lower learning rate",
-        name="probabilities",
-        value=float("nan"),
-    )
+    what = f"the model's probabilities for token {token} of sentence {sentence} of the batch are NaN"
+    fix = "use an earlier checkpoint, or train with a lower learning rate"
+    return ModelError(what, expected="finite weights", fix=fix, name="probabilities", value=float("nan"))
 
 
 def choose_best(beams: Beams, candidates: Candidates, rules: Rules) -> SearchStep:

@@ -152,12 +152,8 @@ class Session:
         """Raise ConfigError if the settings ask for several beams or samples."""
         if self.width != 1:
             setting = "decode.n_best" if self.config.sample else "decode.beam"
-            raise ConfigError(
-                f"{setting}={self.width} can't be streamed: which answer is best is known only at the end",
-                fix=f"set {setting}=1",
-                name=setting,
-                value=self.width,
-            )
+            what = f"{setting}={self.width} can't be streamed: which answer is best is known only at the end"
+            raise ConfigError(what, fix=f"set {setting}=1", name=setting, value=self.width)
 
     def request(self, source: Sequence[int], prefix: Sequence[int] = ()) -> Request:
         """Return the limits for a source. Raise DataError if the source or the prefix is too long for the model."""
@@ -267,12 +263,8 @@ class Session:
 
 def _check_steps(engine: Engine) -> None:
     if isinstance(engine, BatchEngine):
-        raise ConfigError(
-            f"decode.engine={engine.name!r} doesn't expose the steps of its search",
-            fix="set decode.engine='torch'",
-            name="decode.engine",
-            value=engine.name,
-        )
+        what = f"decode.engine={engine.name!r} doesn't expose the steps of its search"
+        raise ConfigError(what, fix="set decode.engine='torch'", name="decode.engine", value=engine.name)
 
 
 def _check_length(most: int | None, what: str, length: int, fix: str) -> None:

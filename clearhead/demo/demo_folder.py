@@ -91,10 +91,6 @@ class DemoFolder:
 def expect(name: str, value: float, least: float) -> None:
     """Raise a TrainingError if a demo's score is below the one that it promises."""
     if value < least:
-        raise TrainingError(
-            f"{name} is {value:.4f}",
-            expected=f"at least {least} on every machine",
-            fix="please report this with the lines above",
-            name=name.replace(" ", "_"),
-            value=value,
-        )
+        what = f"{name} is {value:.4f}"
+        expected, fix = f"at least {least} on every machine", "please report this with the lines above"
+        raise TrainingError(what, expected=expected, fix=fix, name=name.replace(" ", "_"), value=value)

@@ -46,22 +46,15 @@ class Imported:
         if model.vocabulary_sizes:
             Tokenizers.for_model(self.tokenizer, model, origin=f"the tokenizer of {origin}")
         if missing := missing_weights(model, self.weights):
-            raise ModelError(
-                f"{origin} has no weights for {shortened(missing)}",
-                expected="all weights of the model that its config.json describes",
-                fix=AGAIN,
-                name=missing[0],
-            )
+            what = f"{origin} has no weights for {shortened(missing)}"
+            expected = "all weights of the model that its config.json describes"
+            raise ModelError(what, expected=expected, fix=AGAIN, name=missing[0])
         check_shapes(model, {name: tuple(tensor.shape) for name, tensor in self.weights.items()})
         for name, tensor in self.weights.items():
             if not tensor.is_floating_point() or not tensor.isfinite().all():
                 has = "NaN or infinity" if tensor.is_floating_point() else f"integers ({tensor.dtype})"
-                raise ModelError(
-                    f"the weights of {origin} for {name} contain {has}",
-                    expected="finite floating-point numbers",
-                    fix=AGAIN,
-                    name=name,
-                )
+                what = f"the weights of {origin} for {name} contain {has}"
+                raise ModelError(what, expected="finite floating-point numbers", fix=AGAIN, name=name)
 
     def write(self, out: Path, origin: Path) -> None:
         """Write a model folder in one step. Raise OSError if it can't be written."""

@@ -21,11 +21,8 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
     """
     folder = load_model_folder(loaded.path, allow_custom_code=True, base=loaded.base)  # `load` checked consent
     if not is_adapter(loaded.path):
-        raise ModelError(
-            f"{loaded.path} has no adapter to merge",
-            expected="the folder of an adapter, or a model with --adapter",
-            name=str(loaded.path),
-        )
+        what = f"{loaded.path} has no adapter to merge"
+        raise ModelError(what, expected="the folder of an adapter, or a model with --adapter", name=str(loaded.path))
     config = loaded.stored.assign({"train.adapter": ()}, "default")
     card = read_card(loaded.path) if (loaded.path / CARD).exists() else None
     files = model_files(config=config.to_record(), tokenizer=folder.tokenizer, weights=folder.weights, card=card)

@@ -233,11 +233,9 @@ def _family_with(theirs: PeftFolder, config: Config, origin: Path) -> "tuple[Fam
         if not missing:
             return kind, names
         unknown = unknown or missing
-    raise ModelError(
-        f"{origin} adapts modules that the base doesn't have: {shortened(sorted(unknown))}",
-        expected="the adapter of a model that the base was imported from",
-        name=min(unknown, default=str(origin)),
-    )
+    what = f"{origin} adapts modules that the base doesn't have: {shortened(sorted(unknown))}"
+    expected = "the adapter of a model that the base was imported from"
+    raise ModelError(what, expected=expected, name=min(unknown, default=str(origin)))
 
 
 def _joined(parts: list[Update | None], name: Name, model: ModelConfig) -> tuple[Tensor, Tensor]:

@@ -56,10 +56,7 @@ def _paths(folder: Path) -> list[Path]:
         return [folder / name for name in sorted(set(parts.values()))]
     pickled = sorted(path.name for pattern in _PICKLED for path in folder.glob(pattern))
     if pickled:
-        raise ModelError(
-            f"{folder} has its weights in {pickled[0]}, a pickle, which could run any code when it is read",
-            expected=_WHOLE,
-            fix="convert it where you trust it: AutoModel.from_pretrained(DIR).save_pretrained(NEW_DIR)",
-            name=pickled[0],
-        )
+        what = f"{folder} has its weights in {pickled[0]}, a pickle, which could run any code when it is read"
+        fix = "convert it where you trust it: AutoModel.from_pretrained(DIR).save_pretrained(NEW_DIR)"
+        raise ModelError(what, expected=_WHOLE, fix=fix, name=pickled[0])
     raise ModelError(f"{folder} has no weights", expected=f"{_WHOLE} or {_INDEX}", name="folder", value=folder)

@@ -48,12 +48,8 @@ def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp3
     if target not in TARGETS:
         raise unknown(f"there's no export to {target!r}", target, TARGETS, "to")
     if precision not in PRECISIONS[target]:
-        raise ConfigError(
-            f"a model can't be exported to {target} in precision {precision!r}",
-            expected=" or ".join(PRECISIONS[target]),
-            name="precision",
-            value=precision,
-        )
+        what = f"a model can't be exported to {target} in precision {precision!r}"
+        raise ConfigError(what, expected=" or ".join(PRECISIONS[target]), name="precision", value=precision)
     is_file = target in _FILES
     (check_new if is_file else check_empty)(out)
     module, function = TARGETS[target].split(":")
@@ -65,13 +61,8 @@ def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp3
 def check_new(out: Path) -> None:
     """Raise TrainingError if a file, or a folder of its name, exists."""
     if out.exists():
-        raise TrainingError(
-            f"{out} {'is a folder' if out.is_dir() else 'exists'}",
-            expected="a new file",
-            fix="choose another one with `out`",
-            name="out",
-            value=out,
-        )
+        what = f"{out} {'is a folder' if out.is_dir() else 'exists'}"
+        raise TrainingError(what, expected="a new file", fix="choose another one with `out`", name="out", value=out)
 
 
 def check_empty(out: Path) -> None:

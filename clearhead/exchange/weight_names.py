@@ -133,12 +133,8 @@ def to_ours(names: Iterable[Name], theirs: Tensors, prefix: str = "") -> tuple[d
         else:
             missing += absent
     if missing:
-        raise ModelError(
-            f"weights are missing: {shortened(missing)}",
-            expected="the weights that config.json describes",
-            fix="download the folder again",
-            name=missing[0],
-        )
+        what, expected = f"weights are missing: {shortened(missing)}", "the weights that config.json describes"
+        raise ModelError(what, expected=expected, fix="download the folder again", name=missing[0])
     return found, [it for it in known if it not in used]
 
 

@@ -75,13 +75,9 @@ class Adapter:
         """
         base = named or Path(os.path.normpath(folder / self.base))
         if is_adapter(base):
-            raise ModelError(
-                f"{base} is an adapter, so it can't be the base of {folder}",
-                expected="a model with weights of its own",
-                fix="merge it first: clearhead export --merge",
-                name="base",
-                value=base,
-            )
+            what = f"{base} is an adapter, so it can't be the base of {folder}"
+            fix = "merge it first: clearhead export --merge"
+            raise ModelError(what, expected="a model with weights of its own", fix=fix, name="base", value=base)
         if named is None and not base.is_dir():
             raise ModelError(
                 f"{folder} is an adapter of {base}, which doesn't exist",
@@ -95,13 +91,9 @@ class Adapter:
     def check_base(self, folder: Path, base: Path, found: str) -> None:
         """Raise ModelError unless `found`, the digest of the base's weights, is that of this adapter's base."""
         if found != self.base_weights:
-            raise ModelError(
-                f"{folder} is an adapter of other weights than those of {base} (SHA-256 {found})",
-                expected=f"SHA-256 {self.base_weights}",
-                fix="use the model that the adapter was trained on, or train the adapter again",
-                name="base",
-                value=found,
-            )
+            what = f"{folder} is an adapter of other weights than those of {base} (SHA-256 {found})"
+            fix = "use the model that the adapter was trained on, or train the adapter again"
+            raise ModelError(what, expected=f"SHA-256 {self.base_weights}", fix=fix, name="base", value=found)
 
     def digest(self, weights: str) -> str:
         """Return a digest of the merged weights, given that of the adapter's file."""
@@ -170,12 +162,9 @@ def merged(base: Mapping[str, Any], adapter: Mapping[str, NDArray[Any]], scale: 
         weight, a, b = base.get(f"{name}.weight"), adapter.get(name + _A), adapter.get(name + _B)
         shapes = [None if it is None else tuple(it.shape) for it in (weight, b, a)]
         if weight is None or a is None or b is None or not _fit(*shapes):
-            raise ModelError(
-                f"{path} doesn't fit its base: {name} has an update of shapes {shapes[1]} and {shapes[2]}",
-                expected=f"(out, R) and (R, in), for a matrix of shape {shapes[0]}",
-                fix="use the model that the adapter was made for",
-                name=name,
-            )
+            what = f"{path} doesn't fit its base: {name} has an update of shapes {shapes[1]} and {shapes[2]}"
+            expected = f"(out, R) and (R, in), for a matrix of shape {shapes[0]}"
+            raise ModelError(what, expected=expected, fix="use the model that the adapter was made for", name=name)
         found[f"{name}.weight"] = updated(weight, a, b, scale)
     return found
 

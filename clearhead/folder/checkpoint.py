@@ -224,11 +224,8 @@ class RunFolder:
         if checkpoint := next(self.checkpoints(), None):
             return checkpoint
         if (done := self.finished_step) is not None:
-            raise TrainingError(
-                f"{self.path} contains a model that finished at step {done}, but no checkpoint to continue from",
-                fix="choose another folder with `out`",
-                value=self.path,
-            )
+            what = f"{self.path} contains a model that finished at step {done}, but no checkpoint to continue from"
+            raise TrainingError(what, fix="choose another folder with `out`", value=self.path)
         if self.resumes:
             self._say(f"{self.path} has no complete checkpoint, so training restarts from step 0")
         return None
@@ -261,11 +258,9 @@ class RunFolder:
 
     def _check_vacant(self) -> None:
         if (run := describe_run(self.path)) and not self.resumes:
-            raise TrainingError(
-                f"{self.path} already contains {run}",
-                fix="continue it with `resume=True`, or choose another folder with `out`",
-                value=self.path,
-            )
+            what = f"{self.path} already contains {run}"
+            fix = "continue it with `resume=True`, or choose another folder with `out`"
+            raise TrainingError(what, fix=fix, value=self.path)
         if self.resumes and not run:
             self._say(f"{self.path} has nothing to resume, so training starts from step 0")
             self.resumes = False  # reported once
@@ -291,12 +286,9 @@ class FollowedFolder(RunFolder):
             TrainingError: this machine doesn't see the folder.
         """
         if not (path / MANIFEST).exists():
-            raise TrainingError(
-                f"{path} has no run on {socket.gethostname()}, but another process has begun one there",
-                expected="a folder that all machines of the run share",
-                fix="choose one with `out`",
-                value=path,
-            )
+            what = f"{path} has no run on {socket.gethostname()}, but another process has begun one there"
+            expected = "a folder that all machines of the run share"
+            raise TrainingError(what, expected=expected, fix="choose one with `out`", value=path)
         self.path, self.tokens, self.resumes, self._say = path, path / _TOKENS, False, lambda _: None
         self._sound, self._about = set(), {}
 

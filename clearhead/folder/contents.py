@@ -111,12 +111,9 @@ def check_not_foreign(path: Path) -> None:
         raise TrainingError(f"{path} is a file", expected="a folder", fix="choose another one with `out`", value=path)
     names = visible(path)
     if names and not any(_has_format(path / name) for name in (MANIFEST, CONFIG)):
-        raise TrainingError(
-            f"{path} contains files that don't belong to a run: {shortened(names)}",
-            expected="a new or empty folder, or the folder of a run",
-            fix="choose another one with `out`",
-            value=path,
-        )
+        what = f"{path} contains files that don't belong to a run: {shortened(names)}"
+        expected = "a new or empty folder, or the folder of a run"
+        raise TrainingError(what, expected=expected, fix="choose another one with `out`", value=path)
 
 
 def _has_format(path: Path) -> bool:

@@ -43,12 +43,8 @@ class Manifest:
         check_format(path, values)
         files, incoming, finished = values.get("files"), values.get("incoming", {}), values.get("finished")
         if not (_is_digests(files) and _is_digests(incoming) and isinstance(finished, int | None)):
-            raise ModelError(
-                f"{path} is damaged",
-                expected='"files" with the SHA-256 of each file',
-                fix=RESTORE,
-                name=MANIFEST,
-            )
+            what = f"{path} is damaged"
+            raise ModelError(what, expected='"files" with the SHA-256 of each file', fix=RESTORE, name=MANIFEST)
         return cls(files, incoming, finished)
 
     def to_bytes(self) -> bytes:
@@ -65,13 +61,9 @@ class Manifest:
         if not expected:
             raise ModelError(f"{manifest} has no digest for {path.name}", fix=RESTORE, name=path.name)
         if found not in expected:
-            raise ModelError(
-                f"{path} is damaged or was edited ({size:,} bytes, SHA-256 {found})",
-                expected=f"SHA-256 {' or '.join(expected)}",
-                fix=f"{RESTORE}; if you edited the file on purpose, write its new digest into {manifest}",
-                name=path.name,
-                value=found,
-            )
+            what = f"{path} is damaged or was edited ({size:,} bytes, SHA-256 {found})"
+            fix = f"{RESTORE}; if you edited the file on purpose, write its new digest into {manifest}"
+            raise ModelError(what, expected=f"SHA-256 {' or '.join(expected)}", fix=fix, name=path.name, value=found)
 
 
 def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:

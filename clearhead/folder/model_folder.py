@@ -227,18 +227,10 @@ def _expect_weights(folder: Path) -> None:
     if not (folder / CONFIG).exists() or (folder / file).exists():
         return
     if (folder / MANIFEST).exists() and Manifest.read(folder).finished is not None:
-        raise ModelError(
-            f"{folder} has lost its weights: {file} is missing, but training had finished",
-            expected="the complete folder that training wrote",
-            fix=RESTORE,
-            name=file,
-        )
-    raise ModelError(
-        f"{folder} has no weights yet: {file} is missing",
-        expected="a run that has been evaluated at least once",
-        fix="continue the training with `resume=True`",
-        name=file,
-    )
+        what = f"{folder} has lost its weights: {file} is missing, but training had finished"
+        raise ModelError(what, expected="the complete folder that training wrote", fix=RESTORE, name=file)
+    what, expected = f"{folder} has no weights yet: {file} is missing", "a run that has been evaluated at least once"
+    raise ModelError(what, expected=expected, fix="continue the training with `resume=True`", name=file)
 
 
 def weights_to_bytes(tensors: "Mapping[str, Tensor]") -> bytes:
@@ -287,12 +279,9 @@ def load_weights(model: "nn.Module", weights: "Mapping[str, Tensor]") -> None:
             problems.append(f"{name} has shape {found}, expected {expected}")
     if problems:
         shown = "\n  ".join(sorted(problems)[:5])
-        raise ModelError(
-            f"the weights don't fit the model in {len(problems)} places\n  {shown}",
-            fix=f"restore {CONFIG} and {WEIGHTS} from the same model",
-            name=WEIGHTS,
-            value=len(problems),
-        )
+        what = f"the weights don't fit the model in {len(problems)} places\n  {shown}"
+        fix = f"restore {CONFIG} and {WEIGHTS} from the same model"
+        raise ModelError(what, fix=fix, name=WEIGHTS, value=len(problems))
     model.load_state_dict(filled)
 
 

@@ -89,13 +89,8 @@ def check_numbers(config: ModelConfig, tensors: Mapping[str, Stored]) -> None:
             continue
         if it.dtype not in _FLOATS or not it.is_finite():
             has = "numbers that aren't finite in float32" if it.dtype in _FLOATS else f"the type {it.dtype}"
-            raise ModelError(
-                f"the weight {name} has {has}",
-                expected=f"finite floating-point numbers ({', '.join(_FLOATS)})",
-                fix=RESTORE,
-                name=name,
-                value=it.dtype,
-            )
+            what, expected = f"the weight {name} has {has}", f"finite floating-point numbers ({', '.join(_FLOATS)})"
+            raise ModelError(what, expected=expected, fix=RESTORE, name=name, value=it.dtype)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -256,12 +256,9 @@ class FolderHandle:
             known = ", ".join(self.formats)
             raise ConfigError(f"a model can't be converted to {format!r}", expected=known, name="format", value=format)
         if self._current_changes() is not None:
-            raise ConfigError(
-                f"a model that was changed in memory can't be converted to {format!r}",
-                fix="set decode.engine='auto', or save the model and load it again",
-                name="format",
-                value=format,
-            )
+            what = f"a model that was changed in memory can't be converted to {format!r}"
+            fix = "set decode.engine='auto', or save the model and load it again"
+            raise ConfigError(what, fix=fix, name="format", value=format)
         return self._loaded.converters[format](self._loaded.path)
 
     def is_converted(self, format: str) -> bool:

@@ -49,11 +49,8 @@ def loss_curve(
     metrics = [record for record in metrics if "averaged" not in record]
     train, valid, scored = (_series(metrics, name) for name in ("loss", "valid_loss", f"valid_{score.key}"))
     if not train[0] and not valid[0]:
-        raise DataError(
-            "the records have no loss to draw",
-            expected="records with 'step' and 'loss', as in metrics.jsonl",
-            name="loss",
-        )
+        what = "the records have no loss to draw"
+        raise DataError(what, expected="records with 'step' and 'loss', as in metrics.jsonl", name="loss")
     with drawing(path, again="continue with `resume=True`") as figure:
         rows = 2 if scored[0] else 1
         figure.set_size_inches(7.2, 3.4 + 1.7 * (rows - 1))
@@ -137,12 +134,9 @@ def confusion_matrix(counts: npt.ArrayLike, labels: Sequence[str], path: Path) -
     """
     array = np.asarray(counts, dtype=np.int64)
     if array.shape != (len(labels), len(labels)) or not len(labels):
-        raise ModelError(
-            f"the confusion matrix has shape {array.shape}",
-            expected=f"{(len(labels),) * 2}, for {len(labels)} labels" if labels else "at least one label",
-            name="counts",
-            value=array.shape,
-        )
+        what = f"the confusion matrix has shape {array.shape}"
+        expected = f"{(len(labels),) * 2}, for {len(labels)} labels" if labels else "at least one label"
+        raise ModelError(what, expected=expected, name="counts", value=array.shape)
     shares = array / array.sum(1, keepdims=True).clip(min=1)
     cell = min(0.6, 16 / len(labels))  # in inches
     with drawing(path, layout="compressed", again="continue with `resume=True`") as figure:
@@ -169,12 +163,9 @@ def _heads(weights: npt.ArrayLike, n_target: int, n_source: int) -> npt.NDArray[
     array = np.asarray(weights, dtype=np.float64)
     heads = array[None] if array.ndim == 2 else array
     if heads.ndim != 3 or 0 in heads.shape or heads.shape[1:] != (n_target, n_source):
-        raise ModelError(
-            f"the attention weights have shape {array.shape}",
-            expected=f"(T, S) or (H, T, S) with T={n_target} target and S={n_source} source pieces, and none of them 0",
-            name="weights",
-            value=array.shape,
-        )
+        what = f"the attention weights have shape {array.shape}"
+        expected = f"(T, S) or (H, T, S) with T={n_target} target and S={n_source} source pieces, and none of them 0"
+        raise ModelError(what, expected=expected, name="weights", value=array.shape)
     return heads
 
 

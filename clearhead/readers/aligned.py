@@ -48,11 +48,8 @@ def _expect_sides(sides: Sequence[Sequence[Input]], report: Report) -> None:
             value=counts,
         )
     if all(begin_with_label(read_head(files[0])) for files in sides):
-        raise DataError(
-            f"{name} both have labels and texts, in fastText's format",
-            expected="one of them, or a folder with both",
-            name=name,
-        )
+        what = f"{name} both have labels and texts, in fastText's format"
+        raise DataError(what, expected="one of them, or a folder with both", name=name)
 
 
 def _files_of(path: str, files: Sequence[object]) -> str:

@@ -85,13 +85,8 @@ class Sample:
             source, target = map(self._option, pair)
             columns = f"`data.source_column={source}` `data.target_column={target}`"
             fix += f"\n  or, for pairs of texts: `train.task=translate` {columns}"
-        return DataError(
-            f"{self.file} has {len(titles)} {self.what}s, and {why}\n{self.listing()}",
-            expected="unambiguous columns",
-            fix=fix,
-            name=self.file,
-            value=tuple(titles),
-        )
+        what = f"{self.file} has {len(titles)} {self.what}s, and {why}\n{self.listing()}"
+        return DataError(what, expected="unambiguous columns", fix=fix, name=self.file, value=tuple(titles))
 
     def listing(self) -> str:
         """Return a line for each column with its name and two examples."""

@@ -178,11 +178,8 @@ def _from_text(file: Input, report: Report) -> Iterator[Piece]:
         is_blank &= not _readable(lines, found).strip()
     n_lines, n_bad = found.lines - report.lines, sum(found.skipped.values())
     if n_bad > _MOST * n_lines:
-        raise DataError(
-            f"{file.name} isn't UTF-8 text: {n_bad:,} of its {n_lines:,} lines can't be read",
-            fix=to_utf8(read_lines(file)),
-            name=file.name,
-        )
+        what = f"{file.name} isn't UTF-8 text: {n_bad:,} of its {n_lines:,} lines can't be read"
+        raise DataError(what, fix=to_utf8(read_lines(file)), name=file.name)
     parts = (_readable(lines, report) for lines in read_blocks(file))
     if is_blank:
         deque(parts, maxlen=0)  # only count its lines

@@ -98,12 +98,8 @@ class Input:
             size += len(block)
             if size > most:
                 limit = "64 GiB" if most == _MOST_COPIED else f"{most / (1 << 30):.3g} GiB, half the free disk space"
-                raise DataError(
-                    f"{self.name} has more than {limit}",
-                    expected="a stream that ends before that",
-                    fix="write it to a file, and pass the file",
-                    name=self.name,
-                )
+                what, expected = f"{self.name} has more than {limit}", "a stream that ends before that"
+                raise DataError(what, expected=expected, fix="write it to a file, and pass the file", name=self.name)
             copy.write(block)
 
     def _no_room(self, why: str | None) -> DataError:
@@ -111,12 +107,9 @@ class Input:
             folder = tempfile.gettempdir()
         except OSError:  # none of the usual folders is writable
             folder = "a temporary folder"
-        return DataError(
-            f"{self.name} can't be copied to {folder}: {why}\n  it is read more than once, so it has to be copied",
-            expected="enough free space for all of it",
-            fix="free some space, or set another folder with TMPDIR=FOLDER",
-            name=self.name,
-        )
+        what = f"{self.name} can't be copied to {folder}: {why}\n  it is read more than once, so it has to be copied"
+        fix = "free some space, or set another folder with TMPDIR=FOLDER"
+        return DataError(what, expected="enough free space for all of it", fix=fix, name=self.name)
 
 
 def inputs(path: "str | Path | Input") -> list[Input]:

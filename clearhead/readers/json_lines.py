@@ -183,12 +183,8 @@ def _reject_other_json(name: str, spoken: Sequence[bytes]) -> None:
     first = spoken[0] if spoken else b""
     if b"\t" not in first and (first in (b"{", b"[") or first.startswith((b"[{", b"[ {"))):
         command = "jq -c . FILE" if first.startswith(b"{") else "jq -c '.[]' FILE"
-        raise DataError(
-            f"{name} is JSON, but not JSON Lines",
-            expected="one object per line",
-            fix=f"convert it with: {command}",
-            name=name,
-        )
+        what = f"{name} is JSON, but not JSON Lines"
+        raise DataError(what, expected="one object per line", fix=f"convert it with: {command}", name=name)
 
 
 def _reject_broken_json(name: str, spoken: Sequence[tuple[int, bytes]], roles: Roles) -> None:

@@ -120,11 +120,8 @@ def _text(source: Input | Path) -> Iterator[io.BufferedIOBase]:
     except UnicodeDecodeError as error:  # half of a UTF-16 unit; other faults cost only their own line
         raise DataError(f"{name} is damaged or cut off: {error}", expected="complete UTF-16", name=name) from error
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
-        raise DataError(
-            f"{name} is damaged or cut off: it can't be decompressed to its end ({error})",
-            expected="complete gzip or xz data",
-            name=name,
-        ) from error
+        what = f"{name} is damaged or cut off: it can't be decompressed to its end ({error})"
+        raise DataError(what, expected="complete gzip or xz data", name=name) from error
 
 
 class _AsUtf8(io.RawIOBase):
@@ -148,13 +145,9 @@ class _AsUtf8(io.RawIOBase):
 def too_long(source: Input | Path, line: int) -> DataError:
     """Return the error for a line that is too long to be a line of text."""
     name = source.name if isinstance(source, Input) else str(source)
-    return DataError(
-        f"{name} line {line:,} has more than {MOST_BYTES >> 20} MB",
-        expected=f"lines of at most {MOST_BYTES >> 20} MB",
-        fix="break it into shorter lines, for example with: fold -s -w 10000 FILE",
-        name=name,
-        line=line,
-    )
+    what = f"{name} line {line:,} has more than {MOST_BYTES >> 20} MB"
+    fix = "break it into shorter lines, for example with: fold -s -w 10000 FILE"
+    return DataError(what, expected=f"lines of at most {MOST_BYTES >> 20} MB", fix=fix, name=name, line=line)
 
 
 def decode(line: bytes) -> str | None:
@@ -253,12 +246,8 @@ def _expect_text(name: str, block: bytes) -> None:
             f"{name} isn't text: {n_nul:,} of its first {len(block):,} bytes are NUL", expected="UTF-8", name=name
         )
     if b"\n" not in block and b"\r" in block.rstrip(b"\r"):
-        raise DataError(
-            f"{name} has lines that end at CR alone",
-            expected="lines that end at LF",
-            fix="convert it with: tr '\\r' '\\n'",
-            name=name,
-        )
+        what = f"{name} has lines that end at CR alone"
+        raise DataError(what, expected="lines that end at LF", fix="convert it with: tr '\\r' '\\n'", name=name)
 
 
 def _wrong_encoding(name: str, encoding: str) -> DataError:

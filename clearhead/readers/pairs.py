@@ -151,12 +151,8 @@ class PairSource(Source):
             report.notes.append(controls_note(n_controls, f"{self.roles.item}s"))
         if not report.used:
             name = " and ".join(report.paths)
-            raise DataError(
-                f"no usable pair in {name}\n  {report}",
-                fix=self._advice() if "not UTF-8" in report.skipped else "",
-                name=name,
-                value=report.skipped,
-            )
+            what, fix = f"no usable pair in {name}\n  {report}", self._advice() if "not UTF-8" in report.skipped else ""
+            raise DataError(what, fix=fix, name=name, value=report.skipped)
         self.report, self._pairs = report, kept
 
     def _rows(self, report: Report) -> Iterator[Pair]:
@@ -249,20 +245,14 @@ def _forms(files: Sequence[Input], data: DataConfig, roles: Roles) -> list[Table
             replace(form, kind="in memory") if isinstance(file, Rows) and isinstance(form, JsonLines) else form
         )
         if forms[-1].kind != forms[0].kind:
-            raise DataError(
-                f"{files[0].name} is {forms[0].kind} and {file.name} is {forms[-1].kind}",
-                expected="files of one format in a folder",
-                name=file.name,
-            )
+            what = f"{files[0].name} is {forms[0].kind} and {file.name} is {forms[-1].kind}"
+            raise DataError(what, expected="files of one format in a folder", name=file.name)
     names = {form.names: file for file, form in zip(files, forms) if form.names is not None}
     if len(names) > 1:
         (one, first), (other, second) = list(names.items())[:2]
-        raise DataError(
-            f"{first.name} has the columns {' and '.join(one)}, {second.name} has {' and '.join(other)}",
-            expected="the same in all files of a folder",
-            fix="name the columns: `data.source_column` and `data.target_column`",
-            name=second.name,
-        )
+        what = f"{first.name} has the columns {' and '.join(one)}, {second.name} has {' and '.join(other)}"
+        fix = "name the columns: `data.source_column` and `data.target_column`"
+        raise DataError(what, expected="the same in all files of a folder", fix=fix, name=second.name)
     return _in_one_piece(files, forms)
 
 

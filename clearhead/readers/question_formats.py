@@ -73,12 +73,8 @@ def _parsed(name: str, content: bytes) -> Any:
         return parsed_json(content.decode())
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{name} isn't UTF-8 (line {line:,}, byte {error.start:,})",
-            fix=to_utf8(content.split(b"\n")),
-            name=name,
-            line=line,
-        ) from error
+        what = f"{name} isn't UTF-8 (line {line:,}, byte {error.start:,})"
+        raise DataError(what, fix=to_utf8(content.split(b"\n")), name=name, line=line) from error
     except json.JSONDecodeError as error:
         place = f"line {error.lineno:,}, column {error.colno:,}"
         raise DataError(
@@ -213,11 +209,9 @@ def read_qamr(tables: Sequence[Input]) -> Iterator[Entry]:
     rows.sort(key=lambda it: len(it[0]))
     if len(rows) != 2 or len(rows[0][0]) != 2 or len(rows[1][0]) <= _ANSWER:
         names = " and ".join(table.name for table in tables)
-        raise DataError(
-            f"{names}: a table of questions needs a table of sentences, as in QAMR",
-            expected=f"two tables, one of 2 columns (id, sentence) and one of {_ANSWER + 1} or more; or {_EXPECTED}",
-            name=names,
-        )
+        what = f"{names}: a table of questions needs a table of sentences, as in QAMR"
+        expected = f"two tables, one of 2 columns (id, sentence) and one of {_ANSWER + 1} or more; or {_EXPECTED}"
+        raise DataError(what, expected=expected, name=names)
     sentences = {cells[0]: cells[1] for cells in rows[0] if len(cells) == 2}
     for cells in rows[1]:
         text = "\t".join(cells)
@@ -232,12 +226,8 @@ def read_qamr(tables: Sequence[Input]) -> Iterator[Entry]:
 def _cells(table: Input, number: int, line: bytes) -> list[str]:
     text = decode(line)
     if text is None:
-        raise DataError(
-            f"{table.name} line {number:,} isn't UTF-8: {shown(undecodable(line))}",
-            fix=to_utf8([line]),
-            name=table.name,
-            line=number,
-        )
+        what = f"{table.name} line {number:,} isn't UTF-8: {shown(undecodable(line))}"
+        raise DataError(what, fix=to_utf8([line]), name=table.name, line=number)
     return text.split("\t")
 
 

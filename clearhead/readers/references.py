@@ -65,11 +65,9 @@ def _check_lengths(report: Report, header: int, files: Sequence["_Lines"]) -> No
     if any(len(each.texts) != report.lines for each in files):
         below = " below its header" if header else ""
         said = ", ".join(f"{each.name} has {len(each.texts):,}" for each in files)
-        raise DataError(
-            f"{' + '.join(report.paths)} has {report.lines:,} lines{below}, and {said}",
-            expected="the same number in all: line n of each is a translation of source n",
-            value=(report.lines, *(len(each.texts) for each in files)),
-        )
+        what = f"{' + '.join(report.paths)} has {report.lines:,} lines{below}, and {said}"
+        expected = "the same number in all: line n of each is a translation of source n"
+        raise DataError(what, expected=expected, value=(report.lines, *(len(each.texts) for each in files)))
 
 
 def _joined(pairs: Pairs, header: int, files: Sequence["_Lines"], *, of_pairs: bool) -> Pairs:

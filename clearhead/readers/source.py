@@ -143,13 +143,9 @@ def _expect_both_sides(pairs: Sequence[Mapping[str, Any]]) -> None:
         lacking = [place for place, pair in enumerate(pairs) if json_value(pair[side]) is None]
         if 2 * len(lacking) > len(pairs):
             place = lacking[0]
-            raise DataError(
-                f"item {place} of the data has no {side}: {(*pairs[place].values(),)!r:.80}",
-                expected="(source, target) pairs",
-                name=side,
-                value=pairs[place][side],
-                line=place + 1,
-            )
+            what = f"item {place} of the data has no {side}: {(*pairs[place].values(),)!r:.80}"
+            expected = "(source, target) pairs"
+            raise DataError(what, expected=expected, name=side, value=pairs[place][side], line=place + 1)
 
 
 def _not_data(what: str, value: Any) -> DataError:

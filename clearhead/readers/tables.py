@@ -222,12 +222,8 @@ def sample_table(
 def _expect_not_header(name: str, row: Sequence[str]) -> None:
     """Raise a DataError if the only row of a file is a header, even one that belongs to another task."""
     if any(None not in roles.named(row) for roles in (LABELLED, SUMMARIES)):
-        raise DataError(
-            f"{name} has a header, {shown(', '.join(map(str.strip, row)))}, but no rows below it",
-            expected="at least one row of data",
-            name=name,
-            line=1,
-        )
+        what = f"{name} has a header, {shown(', '.join(map(str.strip, row)))}, but no rows below it"
+        raise DataError(what, expected="at least one row of data", name=name, line=1)
 
 
 def _chosen(sample: Sample, data: DataConfig, roles: Roles) -> Chosen:
@@ -248,13 +244,9 @@ def _chosen(sample: Sample, data: DataConfig, roles: Roles) -> Chosen:
 def _reversed(columns: Columns) -> Columns:
     sources, target = columns
     if len(sources) > 1:
-        raise DataError(
-            "data.reverse=true exchanges source and target, but there are several source columns",
-            expected="one source column",
-            fix="leave out `data.reverse`, and swap `data.source_column` and `data.target_column`",
-            name="data.reverse",
-            value=True,
-        )
+        what = "data.reverse=true exchanges source and target, but there are several source columns"
+        fix = "leave out `data.reverse`, and swap `data.source_column` and `data.target_column`"
+        raise DataError(what, expected="one source column", fix=fix, name="data.reverse", value=True)
     return (target,), sources[0]
 
 
@@ -340,13 +332,9 @@ def _no_columns(name: str, head: Sequence[bytes], rest: Iterable[bytes], data: D
     fixes = [] if mark else [_hint(head, roles)]
     if strange := sum(decode(line) is None for line in head):
         fixes.append(f"{strange:,} of these lines aren't UTF-8; {to_utf8(head)}")
-    return DataError(
-        f"{name} has no line with two columns{between} ({checked})\n  line {number}: {shown(undecodable(line))}",
-        expected=f"{roles.source}<TAB>{roles.target}, a CSV, JSON lines, or two line-aligned files ({roles.files})",
-        fix="\n  ".join(filter(None, fixes)),
-        name=name,
-        line=number,
-    )
+    what = f"{name} has no line with two columns{between} ({checked})\n  line {number}: {shown(undecodable(line))}"
+    expected = f"{roles.source}<TAB>{roles.target}, a CSV, JSON lines, or two line-aligned files ({roles.files})"
+    return DataError(what, expected=expected, fix="\n  ".join(filter(None, fixes)), name=name, line=number)
 
 
 def _no_labels(sample: Sample, roles: Roles) -> DataError:

@@ -90,20 +90,13 @@ class ModelName:
         if not equals or Path(text).exists():
             name, folder = Path(text).resolve().name, text
         if not re.fullmatch(r"[\w.@:+-]{1,100}", name):
-            raise ConfigError(
-                f"{name!r} can't be the name of a model",
-                expected="letters, digits and any of . _ - + @ :",
-                fix="give it a name: clearhead serve NAME=DIR",
-                name="model",
-                value=name,
-            )
+            what = f"{name!r} can't be the name of a model"
+            expected, fix = "letters, digits and any of . _ - + @ :", "give it a name: clearhead serve NAME=DIR"
+            raise ConfigError(what, expected=expected, fix=fix, name="model", value=name)
         given = Languages.of(languages) if languages else None
         if languages and (given is None or f"{given.source}-{given.target}" != languages):
-            raise ConfigError(
-                f"--languages {languages!r} isn't a pair of languages",
-                expected="a pair such as en-fr",
-                name="languages",
-            )
+            what = f"--languages {languages!r} isn't a pair of languages"
+            raise ConfigError(what, expected="a pair such as en-fr", name="languages")
         return cls(folder, name, Languages.of(name) or given)
 
     def with_adapter(self, adapter: "ModelName") -> "ModelName":

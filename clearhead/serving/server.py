@@ -40,12 +40,8 @@ class Address:
             listening = socket.create_server((self.host, self.port), family=family, backlog=1024)
         except OSError as error:
             reason = error.strerror or error
-            raise ConfigError(
-                f"can't listen on {self.host}, port {self.port}: {reason}",
-                fix="choose another --port or --host",
-                name="port",
-                value=self.port,
-            ) from error
+            what = f"can't listen on {self.host}, port {self.port}: {reason}"
+            raise ConfigError(what, fix="choose another --port or --host", name="port", value=self.port) from error
         # Connections inherit this. Otherwise, a body waits 40 ms until the client has acknowledged the headers.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening

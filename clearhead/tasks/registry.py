@@ -24,13 +24,9 @@ def task_of(config: Config) -> type[Task]:
     task = task_named(name)
     if spec is not None and modality not in ("text", *task.modalities):  # text may just be the default
         able = [it for it in TASKS if modality in (*TASKS[it].variants, *task_named(it).modalities)]
-        raise ConfigError(
-            f"task {name!r} can't read data.modality={modality!r}",
-            expected=" or ".join(task.modalities),
-            fix=f"choose another task: `train.task={' or '.join(able)}`",
-            name="train.task",
-            value=name,
-        )
+        what = f"task {name!r} can't read data.modality={modality!r}"
+        fix = f"choose another task: `train.task={' or '.join(able)}`"
+        raise ConfigError(what, expected=" or ".join(task.modalities), fix=fix, name="train.task", value=name)
     return task
 
 

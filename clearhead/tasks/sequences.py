@@ -133,12 +133,8 @@ class Sequences(Task):
             DataError: some of the words aren't in the vocabulary.
         """
         if unknown := self.tokenizers.target.unknown_words(text):
-            raise DataError(
-                f"the prefix has words that the model can't write: {', '.join(map(shown, unknown))}",
-                expected="words from the training data",
-                name="prefix",
-                value=text,
-            )
+            what = f"the prefix has words that the model can't write: {', '.join(map(shown, unknown))}"
+            raise DataError(what, expected="words from the training data", name="prefix", value=text)
         return self.tokenizers.target.encode(text) if text.strip() else []
 
     def answers(self, model: "ModelHandle | nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:

@@ -148,11 +148,7 @@ def tokens_on_device(tokens: "NDArray[Any]", device: str, vocab_size: int, pad: 
     if device != "cpu" and tokens.size:
         found = int(tokens.max(where=tokens != pad, initial=0))
         if found >= vocab_size:
-            raise ModelError(
-                f"token {found} is beyond the vocabulary of {vocab_size}",
-                expected=f"token ids from 0 to {vocab_size - 1}",
-                fix="encode the text with this model's tokenizer",
-                name="tokens",
-                value=found,
-            )
+            what = f"token {found} is beyond the vocabulary of {vocab_size}"
+            expected, fix = f"token ids from 0 to {vocab_size - 1}", "encode the text with this model's tokenizer"
+            raise ModelError(what, expected=expected, fix=fix, name="tokens", value=found)
     return on_device(tokens, device)

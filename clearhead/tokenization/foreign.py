@@ -87,12 +87,9 @@ class ForeignTokenizer(Tokenizer):
             with as_exceptions():
                 return library(question)
         except PanicError as error:
-            raise ModelError(
-                f"the model's tokenizer.json can't be used for this text: {error}",
-                expected="a tokenizer with simpler patterns",
-                fix="use another text or another model",
-                name="tokenizer.json",
-            ) from error
+            what = f"the model's tokenizer.json can't be used for this text: {error}"
+            expected, fix = "a tokenizer with simpler patterns", "use another text or another model"
+            raise ModelError(what, expected=expected, fix=fix, name="tokenizer.json") from error
 
     @property
     def mask_name(self) -> str:  # type: ignore[override]
@@ -210,12 +207,9 @@ class ForeignTokenizer(Tokenizer):
             missing = list(dict.fromkeys(part for text in texts for part in self.unknown_words(text)))
             if not missing:
                 raise
-            raise DataError(
-                f"the model's vocabulary lacks {', '.join(map(repr, missing[:_SHOWN]))}",
-                expected="words of its training text, since it has no token for unknown words",
-                name="text",
-                value=missing,
-            ) from error
+            what = f"the model's vocabulary lacks {', '.join(map(repr, missing[:_SHOWN]))}"
+            expected = "words of its training text, since it has no token for unknown words"
+            raise DataError(what, expected=expected, name="text", value=missing) from error
 
 
 def _names(content: dict[str, Any]) -> dict[int, str]:

@@ -35,12 +35,8 @@ def learn_vocabulary(texts: Iterable[str], data: DataConfig) -> tokenizers.Token
     except UnicodeEncodeError as error:
         raise lone_surrogate(error) from error
     if backend.get_vocab_size() == len(SPECIALS):
-        raise DataError(
-            f"the training texts are empty, so data.tokenizer={data.tokenizer!r} can't learn a vocabulary",
-            expected="at least one word",
-            name="data.tokenizer",
-            value=data.tokenizer,
-        )
+        what = f"the training texts are empty, so data.tokenizer={data.tokenizer!r} can't learn a vocabulary"
+        raise DataError(what, expected="at least one word", name="data.tokenizer", value=data.tokenizer)
     return backend
 
 
@@ -87,12 +83,8 @@ def lone_surrogate(error: UnicodeEncodeError) -> DataError:
     """Return the error for a text that UTF-8 can't encode."""
     code = f"U+{ord(error.object[error.start]):04X}"
     text = ascii(error.object[max(0, error.start - 20) : error.start + 20])
-    return DataError(
-        f"the text {text} contains {code}, a lone surrogate, which UTF-8 can't encode",
-        expected="valid Unicode",
-        name="text",
-        value=error.object,
-    )
+    what = f"the text {text} contains {code}, a lone surrogate, which UTF-8 can't encode"
+    return DataError(what, expected="valid Unicode", name="text", value=error.object)
 
 
 # --- unigram vocabularies (Kudo 2018)

@@ -34,13 +34,9 @@ class SubwordDropout:
 
     def __init__(self, tokenizer: Tokenizer, p: float) -> None:
         if tokenizer.is_foreign:
-            raise ConfigError(
-                f"data.subword_dropout={p} doesn't work with the vocabulary of an imported model",
-                expected="0",
-                fix="leave out data.subword_dropout",
-                name="data.subword_dropout",
-                value=p,
-            )
+            what = f"data.subword_dropout={p} doesn't work with the vocabulary of an imported model"
+            fix = "leave out data.subword_dropout"
+            raise ConfigError(what, expected="0", fix=fix, name="data.subword_dropout", value=p)
         backend = tokenizers.Tokenizer.from_str(tokenizer.to_json())
         model = json.loads(tokenizer.to_json())["model"]
         self._ids: dict[str, int] = model["vocab"]

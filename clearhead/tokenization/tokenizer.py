@@ -79,13 +79,9 @@ class Tokenizer:
         Raises:
             ConfigError: it was trained here, so no text has contained one.
         """
-        raise ConfigError(
-            "specials=True has no effect: the model was trained here, and reads no special tokens in a text",
-            expected="a model imported from another program",
-            fix="leave it out",
-            name="specials",
-            value=True,
-        )
+        what = "specials=True has no effect: the model was trained here, and reads no special tokens in a text"
+        expected = "a model imported from another program"
+        raise ConfigError(what, expected=expected, fix="leave it out", name="specials", value=True)
 
     @property
     def vocab_size(self) -> int:
@@ -194,12 +190,8 @@ class Tokenizer:
     def token_id(self, piece: str) -> int:
         """Return the id of a token in the form that `pieces` returns. Raise DataError if it isn't in the vocabulary."""
         if piece not in self._spelling.all_shown:
-            raise DataError(
-                f"the token {piece!r} isn't in the vocabulary",
-                expected="a token as `translate --json` prints it",
-                name="token",
-                value=piece,
-            )
+            what = f"the token {piece!r} isn't in the vocabulary"
+            raise DataError(what, expected="a token as `translate --json` prints it", name="token", value=piece)
         return self._spelling.all_shown.index(piece)
 
     def suppressed(self, decode: DecodeConfig) -> list[int]:

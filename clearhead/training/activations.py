@@ -119,12 +119,9 @@ def check_compiler(device: str) -> None:
         names = (os.environ.get("CXX", ""), "c++", "g++", "clang++", "cl")
         needed, found = "a C++ compiler", any(it and shutil.which(it) for it in names)
     if not found:
-        raise ConfigError(
-            f"train.compile needs {needed}, and this machine has none",
-            fix="install it, such as the package g++, or leave out train.compile",
-            name="train.compile",
-            value=True,
-        )
+        what = f"train.compile needs {needed}, and this machine has none"
+        fix = "install it, such as the package g++, or leave out train.compile"
+        raise ConfigError(what, fix=fix, name="train.compile", value=True)
 
 
 def compile_blocks(model: nn.Module) -> None:

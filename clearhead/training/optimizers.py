@@ -140,10 +140,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: 
         keys = _MUON if f"{name}.{_MUON[0]}" in tensors else _ADAM
         missing = [key for key in keys if f"{name}.{key}" not in tensors]
         if missing:
-            raise ModelError(
-                f"the checkpoint has no {name}.{missing[0]}",
-                expected="a checkpoint of the same optimizer and model",
-                name=f"{name}.{missing[0]}",
-            )
+            what = f"the checkpoint has no {name}.{missing[0]}"
+            raise ModelError(what, expected="a checkpoint of the same optimizer and model", name=f"{name}.{missing[0]}")
         found = {key: tensors[f"{name}.{key}"].to(p.device, copy=True) for key in keys}
         optimizer.state[p] = {key: divided_like(p, it) if it.shape == p.shape else it for key, it in found.items()}

@@ -196,12 +196,8 @@ def _check_files(config: Config) -> None:
     data = config.data
     named = [name for name in ("data.train", *_FILES) if STDIN in config.value(name)]
     if len(named) > 1:
-        raise DataError(
-            f"standard input (-) is named twice, by {' and '.join(named)}",
-            expected="- only once, since it can be read only once",
-            name=named[1],
-            value=STDIN,
-        )
+        what = f"standard input (-) is named twice, by {' and '.join(named)}"
+        raise DataError(what, expected="- only once, since it can be read only once", name=named[1], value=STDIN)
     if data.store and Path(data.store).is_file():
         raise invalid("data.store", data.store, "is a file", expected="a folder")
 

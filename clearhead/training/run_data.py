@@ -234,11 +234,8 @@ class Shelf:
             writer.notes = {"said": [*read.said, *noticed], "held out": task.form.to_notes(read.held_out)}
         store = Store.open(self.path, self.key)
         if store is None:
-            raise DataError(
-                f"the tokens in {self.path} were removed by another program",
-                fix="run the command again",
-                name=str(self.path),
-            )
+            what = f"the tokens in {self.path} were removed by another program"
+            raise DataError(what, fix="run the command again", name=str(self.path))
         count = len(task.examples(store.sides))
         self.say(f"{self.stored}: {counted(count, task.units.examples)} in {time.monotonic() - begun:.1f} s")
         return store
@@ -276,13 +273,9 @@ def _write(writer: StoreWriter, corpus: Divided, task: Task) -> tuple[int, list[
 
 def changed_data(name: str, digest: str) -> TrainingError:
     """Return the error for data whose digest isn't that of the data that the run began with."""
-    return TrainingError(
-        f"{name} changed since the run began",
-        expected="the data that the run began with",
-        fix="restore the data to resume, or start a new run with another `out`",
-        name=name,
-        value=digest,
-    )
+    what = f"{name} changed since the run began"
+    fix = "restore the data to resume, or start a new run with another `out`"
+    return TrainingError(what, expected="the data that the run began with", fix=fix, name=name, value=digest)
 
 
 # --- held-out data --------------------------------------------------------------------------------------------------

@@ -119,12 +119,9 @@ class Trainer:
                 self.average.load(checkpoint.tensors["average"])
             self.schedule = self.schedule.restored(checkpoint.state)
         except KeyError as error:
-            raise ModelError(
-                f"the checkpoint of step {checkpoint.step:,} has no {error.args[0]}",
-                expected="a checkpoint of this run",
-                fix="delete the checkpoint to resume from an earlier one",
-                name=str(error.args[0]),
-            ) from error
+            what = f"the checkpoint of step {checkpoint.step:,} has no {error.args[0]}"
+            fix = "delete the checkpoint to resume from an earlier one"
+            raise ModelError(what, expected="a checkpoint of this run", fix=fix, name=str(error.args[0])) from error
         self.state = State.from_dict({**checkpoint.state, **(kept or {}), "step": checkpoint.step})
         self._saved_step, self._epoch = checkpoint.step, []
 
@@ -181,12 +178,9 @@ class Trainer:
         more = f"`train.micro_batches={2 * config.micro_batches}`"
         if not config.activation_checkpointing:
             more += " or `train.activation_checkpointing=true`"
-        return TrainingError(
-            f"step {step + 1:,} needs more memory than this machine has; {saved}",
-            fix=f"continue with `resume=True` and {more}, or start again with `train.memory=4GB`",
-            name="train.micro_batches",
-            value=config.micro_batches,
-        )
+        what = f"step {step + 1:,} needs more memory than this machine has; {saved}"
+        fix = f"continue with `resume=True` and {more}, or start again with `train.memory=4GB`"
+        return TrainingError(what, fix=fix, name="train.micro_batches", value=config.micro_batches)
 
     def _log_loss(self) -> None:
         """Log the newest step with the mean loss since the last logged step. Do nothing if there are no new steps."""

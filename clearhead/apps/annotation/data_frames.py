@@ -58,13 +58,8 @@ class Frame:
         for number, value in enumerate(map(json_value, self.values(place)), 1):
             text = "" if value is None else json_text(value)
             if text is None:
-                raise DataError(
-                    f"row {number:,} of column {self.names[place]!r} isn't a text: {value!r:.80}",
-                    expected="texts",
-                    name=self.names[place],
-                    value=value,
-                    line=number,
-                )
+                what = f"row {number:,} of column {self.names[place]!r} isn't a text: {value!r:.80}"
+                raise DataError(what, expected="texts", name=self.names[place], value=value, line=number)
             found.append(text)
         return found
 

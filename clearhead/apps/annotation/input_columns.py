@@ -76,14 +76,9 @@ def _expect_one_each(sample: Sample, asked: str, places: Sequence[int]) -> None:
     for place in places:
         same = [str(other + 1) for other, name in enumerate(plain) if name == plain[place] != ""]
         if len(same) > 1 and str(place + 1) not in numbers:
-            raise DataError(
-                f"{sample.file} has {len(same)} {sample.what}s named {plain[place]!r}: {' and '.join(same)}",
-                expected="different names",
-                fix=f"choose one by its number: `data.source_column={same[0]}`",
-                name=sample.file,
-                value=plain[place],
-                line=1,
-            )
+            what = f"{sample.file} has {len(same)} {sample.what}s named {plain[place]!r}: {' and '.join(same)}"
+            fix = f"choose one by its number: `data.source_column={same[0]}`"
+            raise DataError(what, expected="different names", fix=fix, name=sample.file, value=plain[place], line=1)
 
 
 def _unclear(sample: Sample, inputs: Sequence[str], why: str) -> DataError:

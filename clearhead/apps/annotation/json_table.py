@@ -69,13 +69,9 @@ class JsonTable(TableFile):
         return text
 
     def _unreadable(self, number: int, line: bytes, why: str) -> DataError:
-        return DataError(
-            f"{self.file.name} line {number:,}, {why}: {shown(undecodable(line.strip()))}",
-            expected="one object per line, with texts in " + " and ".join(self.used),
-            fix="correct the line",
-            name=self.file.name,
-            line=number,
-        )
+        what = f"{self.file.name} line {number:,}, {why}: {shown(undecodable(line.strip()))}"
+        expected = "one object per line, with texts in " + " and ".join(self.used)
+        return DataError(what, expected=expected, fix="correct the line", name=self.file.name, line=number)
 
 
 def _with_keys(line: bytes, names: Mapping[str, str], values: Sequence[Any]) -> bytes:

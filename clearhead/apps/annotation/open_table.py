@@ -91,13 +91,9 @@ def _sampled(
     for attempt in attempts:
         found = found or sample_table(name, head, attempt, roles)
     if found is None and own_separator:
-        raise DataError(
-            f"{name} has no line with the separator {shown(data.separator)}",
-            expected="a separator that it has",
-            fix="leave `data.separator` out to detect it",
-            name="data.separator",
-            value=data.separator,
-        )
+        what = f"{name} has no line with the separator {shown(data.separator)}"
+        fix = "leave `data.separator` out to detect it"
+        raise DataError(what, expected="a separator that it has", fix=fix, name="data.separator", value=data.separator)
     if found is None:
         found = _single_column(name, head, asked, roles)
     if found[0].cuts >= 0:
@@ -130,10 +126,6 @@ def _single_column(name: str, head: Sequence[bytes], asked: str, roles: Roles) -
 
 def _no_table(name: str, head: Sequence[bytes]) -> DataError:
     line = next(line for line in head if line.strip())
-    return DataError(
-        f"{name} isn't a table: its lines have no columns\n  {shown(decode(line) or undecodable(line))}",
-        expected="CSV, TSV, JSON lines or Parquet",
-        fix="to answer each line of a file, pass it as standard input: < FILE",
-        name=name,
-        line=1,
-    )
+    what = f"{name} isn't a table: its lines have no columns\n  {shown(decode(line) or undecodable(line))}"
+    fix = "to answer each line of a file, pass it as standard input: < FILE"
+    return DataError(what, expected="CSV, TSV, JSON lines or Parquet", fix=fix, name=name, line=1)

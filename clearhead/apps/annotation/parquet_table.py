@@ -114,12 +114,9 @@ class ParquetTable(TableFile):
         try:
             return [value or "" for value in column.cast(pyarrow.string()).to_pylist()]
         except pyarrow.ArrowException as error:
-            raise DataError(
-                f"{self.file.name}: {' or '.join(self.used)} has values of type {column.type}, which aren't texts",
-                expected="a column of texts",
-                fix="name another one: `data.source_column=NAME`",
-                name=self.file.name,
-            ) from error
+            what = f"{self.file.name}: {' or '.join(self.used)} has values of type {column.type}, which aren't texts"
+            fix = "name another one: `data.source_column=NAME`"
+            raise DataError(what, expected="a column of texts", fix=fix, name=self.file.name) from error
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -127,20 +124,14 @@ class ParquetTable(TableFile):
             import pyarrow
             from pyarrow import parquet
         except ImportError as error:
-            raise ConfigError(
-                f"{self.file.name} is a Parquet file, which needs the package pyarrow",
-                fix="install it: pip install pyarrow",
-                name="pyarrow",
-            ) from error
+            what = f"{self.file.name} is a Parquet file, which needs the package pyarrow"
+            raise ConfigError(what, fix="install it: pip install pyarrow", name="pyarrow") from error
         with self.file.open() as file:
             try:
                 yield parquet.ParquetFile(file)
             except (pyarrow.ArrowException, OSError) as error:
-                raise DataError(
-                    f"{self.file.name} is damaged or cut off: {error}",
-                    expected="a complete Parquet file",
-                    name=self.file.name,
-                ) from error
+                what = f"{self.file.name} is damaged or cut off: {error}"
+                raise DataError(what, expected="a complete Parquet file", name=self.file.name) from error
 
 
 class _Sink(io.RawIOBase):

@@ -58,12 +58,8 @@ def measure(loaded: LoadedModel, machine: Machine, say: Callable[[str], None]) -
     """
     model = loaded.config.model
     if model.topology == "encoder-only" or model.front != "tokens":
-        raise ConfigError(
-            "only the decoding of texts can be measured",
-            expected="a model that reads text and writes text",
-            name="model.topology",
-            value=model.topology,
-        )
+        what, expected = "only the decoding of texts can be measured", "a model that reads text and writes text"
+        raise ConfigError(what, expected=expected, name="model.topology", value=model.topology)
     sources = _sources(loaded)
     for name in usable_engines(model, loaded.handle.device, loaded.handle.formats):
         for precision in precisions_of(name, model):

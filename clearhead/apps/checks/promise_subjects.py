@@ -51,12 +51,8 @@ def subject_of(loaded: LoadedModel, decode: DecodeConfig, data: Any = None, seed
         case MediaClassification() | Transcription():
             return _of_media(task, maker)
         case _ if front != "tokens":
-            raise ConfigError(
-                f"`verify` can't make inputs for model.front={front!r} of a custom task",
-                expected="a task derived from a built-in one",
-                name="model.front",
-                value=front,
-            )
+            what = f"`verify` can't make inputs for model.front={front!r} of a custom task"
+            raise ConfigError(what, expected="a task derived from a built-in one", name="model.front", value=front)
         case Sequences():
             return _of_sequences(task, maker)
         case Generation():

@@ -29,11 +29,8 @@ Failure: TypeAlias = Callable[[int, int], DataError]
 
 def lost_lines(count: int, total: int) -> DataError:
     """Return the error for lines that killed workers."""
-    return DataError(
-        f"{count:,} of {total:,} lines have no answer: each killed two workers",
-        fix="answer them alone with --workers 1 to see why",
-        value=count,
-    )
+    what = f"{count:,} of {total:,} lines have no answer: each killed two workers"
+    return DataError(what, fix="answer them alone with --workers 1 to see why", value=count)
 
 
 def add_line_options(parser: Parser) -> None:

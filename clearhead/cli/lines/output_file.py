@@ -54,11 +54,9 @@ class OutputFile:
         """Bytes of input that were answered before."""
         begun = self._read() if self.record.exists() else None
         if begun and not resume:
-            raise DataError(
-                f"{path} is from an unfinished run",
-                fix=f"continue it with --resume, or delete {self.record} to start again",
-                name=str(path),
-            )
+            what = f"{path} is from an unfinished run"
+            fix = f"continue it with --resume, or delete {self.record} to start again"
+            raise DataError(what, fix=fix, name=str(path))
         self._file: IO[bytes] | None = None
         self._finished = resume and not begun and path.exists() and not whole
         if self._finished:

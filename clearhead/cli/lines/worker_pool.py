@@ -123,12 +123,9 @@ class WorkerPool:
             return []
         self._n_lost += 1
         if self._n_lost > _MOST_LOST:
-            raise ModelError(
-                f"workers keep dying: {self._n_lost} lines killed two each",
-                fix="check that there's enough memory, lower --batch-tokens, or use --workers 1",
-                name="--workers",
-                value=len(self._workers),
-            )
+            what = f"workers keep dying: {self._n_lost} lines killed two each"
+            fix = "check that there's enough memory, lower --batch-tokens, or use --workers 1"
+            raise ModelError(what, fix=fix, name="--workers", value=len(self._workers))
         return [(chunk, [self._unanswered(chunk.places[0])])]
 
     def _replace(self, worker: _Worker) -> _Worker:

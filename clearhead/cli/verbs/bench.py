@@ -31,12 +31,8 @@ def _run(options: Options) -> None:
         _run_training(options)
         return
     if options.preset is not None:
-        raise UsageError(
-            "--preset is for training, but DIR is a trained model",
-            fix="leave out one of them",
-            name="--preset",
-            value=options.preset,
-        )
+        what = "--preset is for training, but DIR is a trained model"
+        raise UsageError(what, fix="leave out one of them", name="--preset", value=options.preset)
     _run_decoding(options)
 
 

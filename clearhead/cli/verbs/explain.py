@@ -108,10 +108,8 @@ def _check_places(options: Options, views: list[str]) -> None:
     drawn = options.png or options.svg
     whole = options.lens or options.decode or options.words or options.occlusion or options.why is not None
     if places and (whole or not (views or drawn or options.json)):
-        raise UsageError(
-            f"this view shows the whole model, so {' and '.join(places)} would have no effect",
-            fix="use them with --heads or --step attention",
-        )
+        what = f"this view shows the whole model, so {' and '.join(places)} would have no effect"
+        raise UsageError(what, fix="use them with --heads or --step attention")
     if options.head is not None and (options.heads or drawn):
         raise UsageError("--heads, --png and --svg show all heads of a layer", fix="leave out --head")
     if options.film and options.lens and (drawn or options.gif):
@@ -234,12 +232,9 @@ def _media(explanation: "Explanation") -> "MediaExplanation":
     from ...inspection.media.media_explanation import MediaExplanation
 
     if not isinstance(explanation, MediaExplanation):
-        raise ConfigError(
-            "--occlusion hides parts of an image or recording, and this model reads text",
-            expected="a model that reads images or recordings",
-            fix="use --why to see what made the model choose a word or label",
-            name="occlusion",
-        )
+        what = "--occlusion hides parts of an image or recording, and this model reads text"
+        fix = "use --why to see what made the model choose a word or label"
+        raise ConfigError(what, expected="a model that reads images or recordings", fix=fix, name="occlusion")
     return explanation
 
 

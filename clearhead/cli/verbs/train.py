@@ -94,11 +94,9 @@ def _run(options: Options) -> None:
         print(_completed(config).to_toml(), end="")
         return
     if not config.data.train:
-        raise UsageError(
-            "no training file is given",
-            expected=FILES,
-            fix="put it before options that take several files: clearhead train pairs.tsv --out DIR",
-        )
+        what = "no training file is given"
+        fix = "put it before options that take several files: clearhead train pairs.tsv --out DIR"
+        raise UsageError(what, expected=FILES, fix=fix)
     if options.dry_run:
         _show_data(config, options.allow_custom_code)
         return

@@ -37,11 +37,8 @@ def _run(options: Options) -> None:
 def _broken(folder: str, found: "Verification") -> ModelError:
     names = dict.fromkeys(check.name for check in found.checks if check.status == "failed")
     known = "".join(f"; {sentence}" for sentence in found.sentences())
-    return ModelError(
-        f"{folder} fails {len(names)} check{'s' * (len(names) != 1)}: {'; '.join(names)}{known}",
-        expected="every difference within its bound",
-        name=folder,
-    )
+    what = f"{folder} fails {len(names)} check{'s' * (len(names) != 1)}: {'; '.join(names)}{known}"
+    return ModelError(what, expected="every difference within its bound", name=folder)
 
 
 VERB = Verb(

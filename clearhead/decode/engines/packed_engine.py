@@ -111,12 +111,9 @@ def packed(model: nn.Module, precision: str) -> nn.Module:
             if part in packs:
                 found.set_submodule(name, packs[part])
     except (RuntimeError, AttributeError) as error:
-        raise ConfigError(
-            f"decode.engine='packed' can't compute in decode.precision={precision!r} on this machine: {error}",
-            fix="choose another precision or engine",
-            name="decode.precision",
-            value=precision,
-        ) from error
+        what = f"decode.engine='packed' can't compute in decode.precision={precision!r} on this machine: {error}"
+        fix = "choose another precision or engine"
+        raise ConfigError(what, fix=fix, name="decode.precision", value=precision) from error
     return found
 
 

@@ -181,11 +181,8 @@ def _special(
     bos, eos = (hf_config.nullable(name, it) for name, it in zip(("bos_token_id", "eos_token_id"), default))
     eos = tokens.get("<|endoftext|>") if eos is None else eos
     if eos is None:
-        raise ModelError(
-            f"{hf_config.path} has no eos_token_id",
-            expected="the id of the token that ends a text",
-            name="eos_token_id",
-        )
+        what = f"{hf_config.path} has no eos_token_id"
+        raise ModelError(what, expected="the id of the token that ends a text", name="eos_token_id")
     bos, pad = eos if bos is None else bos, hf_config.get("pad_token_id", size)
     return {
         "model.bos_id": bos,

@@ -75,13 +75,9 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
     about = _about(loaded, command) | {"tokenizers": tokenizers, "weights": table}
     size = 4 * len(weights) // 3 + len(json.dumps(about))
     if size > LARGEST:
-        raise ModelError(
-            f"the page would have {size / 1e6:,.0f} MB, which is too large for a browser",
-            expected=f"at most {LARGEST / 1e6:,.0f} MB",
-            fix="set `precision=int8`" if precision != "int8" else "serve the model with `clearhead serve`",
-            name="precision",
-            value=precision,
-        )
+        what = f"the page would have {size / 1e6:,.0f} MB, which is too large for a browser"
+        fix = "set `precision=int8`" if precision != "int8" else "serve the model with `clearhead serve`"
+        raise ModelError(what, expected=f"at most {LARGEST / 1e6:,.0f} MB", fix=fix, name="precision", value=precision)
     write_file(out, embedded_document(about, weights).encode())
 
 
@@ -137,12 +133,9 @@ def page_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
         ModelError: it's another program's.
     """
     if tokenizer.is_foreign:
-        raise ModelError(
-            "the tokenizer is another program's, which a page can't run",
-            expected="a tokenizer that Clearhead trained",
-            name="tokenizer.json",
-            value=tokenizer.kind,
-        )
+        what = "the tokenizer is another program's, which a page can't run"
+        expected = "a tokenizer that Clearhead trained"
+        raise ModelError(what, expected=expected, name="tokenizer.json", value=tokenizer.kind)
     file = json.loads(tokenizer.to_json())
     steps = [it["type"] for it in file["normalizer"]["normalizers"]]
     model, merges, scores = file["model"], list[list[int]](), list[float]()

@@ -53,10 +53,5 @@ def check_settings(model: ModelConfig) -> None:
 
 
 def _unsupported(name: str, value: Any, expected: str) -> ModelError:
-    return ModelError(
-        f"{name}={spell(value)} can't run in a page",
-        expected=expected,
-        fix="serve the model with `clearhead serve`",
-        name=name,
-        value=value,
-    )
+    what = f"{name}={spell(value)} can't run in a page"
+    return ModelError(what, expected=expected, fix="serve the model with `clearhead serve`", name=name, value=value)

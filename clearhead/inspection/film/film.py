@@ -27,21 +27,15 @@ class Film:
     def of(cls, records: Sequence[Mapping[str, Any]], folder: Path, labels: Mapping[str, str] | None = None) -> "Film":
         """Build a film from the lines of `film.jsonl`. Raise DataError if there are none, or one is damaged."""
         if not records:
-            raise DataError(
-                f"{folder} has no film",
-                expected='a model trained with `train.watch="a text"` and evaluated on held-out data',
-                name=str(folder),
-            )
+            what = f"{folder} has no film"
+            expected = 'a model trained with `train.watch="a text"` and evaluated on held-out data'
+            raise DataError(what, expected=expected, name=str(folder))
         frames = [Frame.read(it, Path(folder) / FILM, number) for number, it in enumerate(records, start=1)]
         heads = [{place: len(weights) for place, weights in it.weights.items()} for it in frames]
         if odd := next((number for number, it in enumerate(heads, start=1) if it != heads[0]), None):
             path = Path(folder) / FILM
-            raise DataError(
-                f"{path}, line {odd} doesn't have the same attention modules as line 1",
-                expected="frames of a single run",
-                name=str(path),
-                line=odd,
-            )
+            what = f"{path}, line {odd} doesn't have the same attention modules as line 1"
+            raise DataError(what, expected="frames of a single run", name=str(path), line=odd)
         return cls(frames, labels or {})
 
     def place(self, name: str | None, layer: int) -> str:
@@ -89,11 +83,8 @@ class Film:
             ConfigError: the model has no decoder.
         """
         if not (last := self.frames[-1].lens):
-            raise ConfigError(
-                "the film has no layer predictions, because its model has no decoder",
-                expected="a model that translates, summarizes or generates",
-                name="lens",
-            )
+            what = "the film has no layer predictions, because its model has no decoder"
+            raise ConfigError(what, expected="a model that translates, summarizes or generates", name="lens")
         tokens = max(map(len, last.values()))
         names = max(map(len, last)) + 2
         return self._stacked(

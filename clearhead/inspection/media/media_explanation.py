@@ -47,12 +47,8 @@ class MediaExplanation(Explanation):
             ConfigError: there's no such place or layer, or the place attends to tokens.
         """
         if place == "decoder.self":
-            raise ConfigError(
-                "decoder.self attends to tokens, not to the image or recording",
-                expected="encoder.self or decoder.cross",
-                name="attention",
-                value=place,
-            )
+            what = "decoder.self attends to tokens, not to the image or recording"
+            raise ConfigError(what, expected="encoder.self or decoder.cross", name="attention", value=place)
         weights = self.weights(place, layer).double()
         found = weights if place == "decoder.cross" else self._reading @ weights
         return found.numpy(force=True)
@@ -112,11 +108,8 @@ class MediaExplanation(Explanation):
             ConfigError: the model doesn't transcribe recordings.
         """
         if "decoder.cross" not in self.places or not isinstance(self.input, AudioInput):
-            raise ConfigError(
-                "only the tokens of a transcript have a time",
-                expected="a model for `transcribe`",
-                name="alignment",
-            )
+            what = "only the tokens of a transcript have a time"
+            raise ConfigError(what, expected="a model for `transcribe`", name="alignment")
         said = self.outputs[: len(self.target_words)]
         return timings(self.mean_map("decoder.cross", layer), said, self.input.step, self.input.seconds)
 

@@ -102,12 +102,9 @@ def front_of(model: nn.Module) -> Patches | Frames:
     """Return the model's front end. Raise ConfigError if it reads neither images nor audio."""
     front = cast(Encoder, stacks(model)["encoder"]).embedding
     if not isinstance(front, Patches | Frames):
-        raise ConfigError(
-            f"this view needs an image or a recording, and this model's front end is {type(front).__name__}",
-            expected="a model with the front end patches or frames",
-            name="front",
-            value=type(front).__name__,
-        )
+        what = f"this view needs an image or a recording, and this model's front end is {type(front).__name__}"
+        expected = "a model with the front end patches or frames"
+        raise ConfigError(what, expected=expected, name="front", value=type(front).__name__)
     return front
 
 

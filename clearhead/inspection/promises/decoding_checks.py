@@ -92,11 +92,8 @@ def _rescored(case: Case) -> Measured:
     found = zip(search.prompts, search.answers(case.model))
     answers = [(prompt, one) for prompt, some in found for one in some if one.token_log_probabilities]
     if not answers:
-        raise ModelError(
-            f"the search returned no answer to any of {len(search.prompts)} prompts",
-            expected="at least one answer",
-            name="search",
-        )
+        what = f"the search returned no answer to any of {len(search.prompts)} prompts"
+        raise ModelError(what, expected="at least one answer", name="search")
 
     def rescored(model: nn.Module) -> list[Tensor]:
         return [_score(model, prompt, answer, search.alpha, case) for prompt, answer in answers]

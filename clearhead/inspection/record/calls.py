@@ -65,12 +65,8 @@ class AttentionCall:
             ModelError: a custom attention module has no `weights` method.
         """
         if self.known_weights is None:
-            raise ModelError(
-                f"{self.name} is a {self.kind}, which doesn't report its weights",
-                expected=_METHOD,
-                name=self.name,
-                value=self.kind,
-            )
+            what = f"{self.name} is a {self.kind}, which doesn't report its weights"
+            raise ModelError(what, expected=_METHOD, name=self.name, value=self.kind)
         return self.known_weights
 
     @property

@@ -57,23 +57,16 @@ class LabelledArray:
     def _check_index(axis: str, index: object, size: int) -> None:
         whole = hasattr(index, "__index__")  # numpy's integers have it too
         if not whole or not -size <= index < size:  # type: ignore[operator]
-            raise ModelError(
-                f"{axis}={index!r} isn't an index of this axis",
-                expected=f"a whole number from 0 to {size - 1}",
-                name=axis,
-                value=index,
-            )
+            what = f"{axis}={index!r} isn't an index of this axis"
+            raise ModelError(what, expected=f"a whole number from 0 to {size - 1}", name=axis, value=index)
 
     def mean(self, axis: str) -> "LabelledArray":
         """Return the mean over an axis without tokens: `weights.mean("head")`."""
         if axis not in self.axes or axis == "row" or axis in self.tokens:
             known = [it for it in self.axes if it != "row" and it not in self.tokens]
-            raise ModelError(
-                f"there's no mean over {axis!r}",
-                expected=f"one of {', '.join(known)}" if known else "an array with an axis that has no tokens",
-                name="axis",
-                value=axis,
-            )
+            what = f"there's no mean over {axis!r}"
+            expected = f"one of {', '.join(known)}" if known else "an array with an axis that has no tokens"
+            raise ModelError(what, expected=expected, name="axis", value=axis)
         number = self.axes.index(axis)
         return LabelledArray(self.values.mean(number), self.axes[:number] + self.axes[number + 1 :], self.tokens)
 

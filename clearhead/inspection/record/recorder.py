@@ -49,12 +49,8 @@ def record(
         ConfigError: the limit is negative.
     """
     if limit is not None and limit < 0:
-        raise ConfigError(
-            f"limit={limit} is negative",
-            expected="a number of bytes from 0 up, or None for no limit",
-            name="limit",
-            value=limit,
-        )
+        what = f"limit={limit} is negative"
+        raise ConfigError(what, expected="a number of bytes from 0 up, or None for no limit", name="limit", value=limit)
     trace = Trace(limit, off=switched_off(model))
     with uncompiled(model) as compiled:
         trace.uncompiled, comparison = [it.name for it in compiled], CompiledComparison(compiled)

@@ -114,13 +114,8 @@ def without(model: nn.Module, *names: str) -> Iterator[None]:
     known = switches(model)
     for name in names:
         if not isinstance(name, str) or name not in known:
-            raise ConfigError(
-                f"{name!r} isn't a part that can be switched off",
-                expected=f"one of {', '.join(_patterns(known))}",
-                fix=suggestion(str(name), known),
-                name="name",
-                value=name,
-            )
+            what, expected = f"{name!r} isn't a part that can be switched off", f"one of {', '.join(_patterns(known))}"
+            raise ConfigError(what, expected=expected, fix=suggestion(str(name), known), name="name", value=name)
     if not names:
         yield
         return

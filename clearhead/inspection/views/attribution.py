@@ -168,12 +168,8 @@ def _is_off(add_norm: AddNorm, trace: Trace, around: str) -> bool:
 def _normalised(terms: list[Term], norm: nn.Module, trace: Trace, name: str) -> list[Term]:
     """Apply a norm to each term, with the scale of the recorded pass."""
     if not isinstance(norm, LayerNorm | RMSNorm):
-        raise ModelError(
-            f"{name} is a {type(norm).__name__}, which can't be split into parts",
-            expected="a LayerNorm or an RMSNorm",
-            name=name,
-            value=type(norm).__name__,
-        )
+        what = f"{name} is a {type(norm).__name__}, which can't be split into parts"
+        raise ModelError(what, expected="a LayerNorm or an RMSNorm", name=name, value=type(norm).__name__)
     x = _double(trace[name].inputs[0][0])
     scale = (_centred(x, norm).square().mean(-1, keepdim=True) + norm.eps).rsqrt()
     gain = 1.0 if norm.weight is None else _double(norm.weight)

@@ -256,23 +256,15 @@ Choice: TypeAlias = Words | Labels | Masks
 
 def _alike(word: str, other: str | None) -> ConfigError:
     """Return the error for two words that can't be told apart by their first token."""
-    return ConfigError(
-        f"{word!r} and {other!r} begin with the same token",
-        expected="a word that begins with another token",
-        name="not",
-        value=other,
-    )
+    what = f"{word!r} and {other!r} begin with the same token"
+    return ConfigError(what, expected="a word that begins with another token", name="not", value=other)
 
 
 def _check_single(hidden: nn.Module | None, head: str, score: str, explained: str) -> None:
     """Raise a ConfigError if a head has a hidden layer before its projection."""
     if hidden is not None:
-        raise ConfigError(
-            f"this model's {head} has a hidden layer, so {score} score isn't a sum over the model's parts",
-            expected="a model with model.head_layer=none",
-            name="why",
-            value=explained,
-        )
+        what = f"this model's {head} has a hidden layer, so {score} score isn't a sum over the model's parts"
+        raise ConfigError(what, expected="a model with model.head_layer=none", name="why", value=explained)
 
 
 def _first_known(ids: Sequence[int], tokenizer: Tokenizer) -> int | None:

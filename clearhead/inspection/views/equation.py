@@ -115,12 +115,8 @@ def render_matrix(matrix: Tensor, rows: Sequence[str], columns: Sequence[str]) -
         ModelError: the numbers of tokens don't match the shape.
     """
     if tuple(matrix.shape) != (len(rows), len(columns)):
-        raise ModelError(
-            f"a matrix of shape {tuple(matrix.shape)} has {len(rows)} row labels and {len(columns)} column labels",
-            expected="one label for each row and column",
-            name="matrix",
-            value=tuple(matrix.shape),
-        )
+        what = f"a matrix of shape {tuple(matrix.shape)} has {len(rows)} row labels and {len(columns)} column labels"
+        raise ModelError(what, expected="one label for each row and column", name="matrix", value=tuple(matrix.shape))
     label = min(14, max(map(cell_len, rows), default=0))
     cell = min(10, max(4, *map(cell_len, columns)))
     at_once = max(1, (WIDTH - label) // (cell + 1))

@@ -107,11 +107,8 @@ class Explanation(RecordedAttention):
 
     def _cross_weights(self, layer: int | None) -> Tensor:
         if "decoder.cross" not in self.places:
-            raise ConfigError(
-                "word alignment needs cross-attention, and this model has none",
-                expected="a model for translation or summarization",
-                name="alignment",
-            )
+            what = "word alignment needs cross-attention, and this model has none"
+            raise ConfigError(what, expected="a model for translation or summarization", name="alignment")
         return self.weights("decoder.cross", self.alignment_layer if layer is None else layer).mean(0)
 
     @cached_property
@@ -119,22 +116,16 @@ class Explanation(RecordedAttention):
         """The logit lens: the predictions of each decoder layer. Raise ConfigError if the model has no decoder."""
         decoder = stacks(self.model).get("decoder")
         if not isinstance(decoder, Decoder):
-            raise ConfigError(
-                "the logit lens needs a decoder, and this model has none",
-                expected="a model that writes text",
-                name="lens",
-            )
+            what = "the logit lens needs a decoder, and this model has none"
+            raise ConfigError(what, expected="a model that writes text", name="lens")
         return lens(decoder, self.trace, self.said, self.forward.pieces["decoder"])
 
     @property
     def searched(self) -> SearchTree:
         """The tree of the search that led to the answer. Raise ConfigError if there was no search, or a diverse one."""
         if self.search is None:
-            raise ConfigError(
-                "there's no search to show",
-                expected="a model that writes text, with decode.diverse off",
-                name="search",
-            )
+            what = "there's no search to show"
+            raise ConfigError(what, expected="a model that writes text, with decode.diverse off", name="search")
         return self.search
 
     @cached_property
@@ -145,12 +136,8 @@ class Explanation(RecordedAttention):
             ConfigError: the model doesn't read tokens.
         """
         if not (self.forward.targets and self.forward.reads_tokens):
-            raise ConfigError(
-                "this model doesn't read tokens",
-                expected="a model that reads text",
-                fix="use --occlusion",
-                name="words",
-            )
+            what = "this model doesn't read tokens"
+            raise ConfigError(what, expected="a model that reads text", fix="use --occlusion", name="words")
         return attribute_tokens(self.forward)
 
     @property

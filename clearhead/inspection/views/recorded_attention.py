@@ -56,12 +56,8 @@ class RecordedAttention:
         """
         n_layers, (stack, kind) = self.n_layers(place), place.split(".")
         if layer not in range(n_layers):
-            raise ConfigError(
-                f"layer {layer} of {place} doesn't exist",
-                expected=f"a layer from 0 to {n_layers - 1}",
-                name="layer",
-                value=layer,
-            )
+            what = f"layer {layer} of {place} doesn't exist"
+            raise ConfigError(what, expected=f"a layer from 0 to {n_layers - 1}", name="layer", value=layer)
         return self.trace.calls[f"{stack}.{int(layer)}.{kind}"][-1]
 
     def weights(self, place: str, layer: int) -> Tensor:

@@ -104,12 +104,9 @@ def _mono(source: Any, wanted: int, name: str) -> NDArray[np.float32]:
     mono = np.concatenate(means)
     # Independent channels keep 1 / n of their power in the mean, and so does a single one among silent ones.
     if float(np.square(mono, dtype=np.float64).sum()) < _CANCELLED / n_channels * power:
-        raise DataError(
-            f"the channels of {name} cancel each other, so their mean is nearly silent",
-            expected="channels in phase, or one channel",
-            fix="keep one channel, for example with: sox in.wav out.wav remix 1",
-            name=name,
-        )
+        what = f"the channels of {name} cancel each other, so their mean is nearly silent"
+        fix = "keep one channel, for example with: sox in.wav out.wav remix 1"
+        raise DataError(what, expected="channels in phase, or one channel", fix=fix, name=name)
     return mono
 
 
@@ -131,11 +128,8 @@ def _resampled(samples: NDArray[np.float32], before: int, after: int) -> NDArray
     try:
         import soxr
     except ImportError as error:
-        raise ConfigError(
-            f"converting audio from {before:,} to {after:,} samples per second needs soxr",
-            fix=_INSTALL,
-            name="soxr",
-        ) from error
+        what = f"converting audio from {before:,} to {after:,} samples per second needs soxr"
+        raise ConfigError(what, fix=_INSTALL, name="soxr") from error
     return soxr.resample(samples, before, after)
 
 

@@ -112,11 +112,8 @@ def _opened(source: Any) -> "Iterator[Image]":
 
 def _open(source: Any, name: str) -> "Image":
     if not isinstance(source, str | Path):
-        raise DataError(
-            f"a value of type {type(source).__name__} isn't an image",
-            expected="a path, a Pillow image, or a uint8 array",
-            value=source,
-        )
+        what = f"a value of type {type(source).__name__} isn't an image"
+        raise DataError(what, expected="a path, a Pillow image, or a uint8 array", value=source)
     module = _pillow()
     expect_file(str(source), "an image file")
     _silence(module.DecompressionBombWarning)

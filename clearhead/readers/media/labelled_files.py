@@ -72,13 +72,9 @@ def _expect_labels(folder: Path, names: Sequence[str], expected: str) -> None:
     first, *others = sorted(parts, key=lambda name: _SPLITS.index(name.lower()))
     part = "test" if others and others[-1].lower().startswith("test") else "valid"
     more = f" and `data.{part}={folder / others[-1]}`" if others else ""
-    raise DataError(
-        f"the folders in {folder} are the parts of a data set, not labels: {', '.join(names)}",
-        expected=expected,
-        fix=f"name the parts: `data.train={folder / first}`{more}",
-        name=str(folder),
-        value=tuple(names),
-    )
+    what = f"the folders in {folder} are the parts of a data set, not labels: {', '.join(names)}"
+    fix = f"name the parts: `data.train={folder / first}`{more}"
+    raise DataError(what, expected=expected, fix=fix, name=str(folder), value=tuple(names))
 
 
 def _files(label: Path) -> list[str]:
@@ -101,28 +97,16 @@ def arrays(first: str, second: str, expected: str) -> Listed:
     """
     both = f"{first} and {second}"
     if not is_array_file(first):
-        raise DataError(
-            f"{first} isn't an array of images, so {second} can't be its labels",
-            expected=expected,
-            name=both,
-            value=(first, second),
-        )
+        what = f"{first} isn't an array of images, so {second} can't be its labels"
+        raise DataError(what, expected=expected, name=both, value=(first, second))
     images = read_array(first)
     if images.ndim not in (3, 4):
-        raise DataError(
-            f"{first} has shape {images.shape}, which isn't that of images",
-            expected="(N, H, W) or (N, H, W, C)",
-            name=first,
-            value=images.shape,
-        )
+        what = f"{first} has shape {images.shape}, which isn't that of images"
+        raise DataError(what, expected="(N, H, W) or (N, H, W, C)", name=first, value=images.shape)
     labels = _labels(second)
     if len(images) != len(labels):
-        raise DataError(
-            f"{first} has {len(images):,} images, and {second} has {len(labels):,} labels",
-            expected="as many labels as images",
-            name=both,
-            value=(len(images), len(labels)),
-        )
+        what = f"{first} has {len(images):,} images, and {second} has {len(labels):,} labels"
+        raise DataError(what, expected="as many labels as images", name=both, value=(len(images), len(labels)))
     if len(images):
         checked_pixels(images[0], f"an image in {first}")
     report = Report((first, second), "an array of images and one of labels", unit="rows", item="row")
@@ -141,12 +125,8 @@ def _labels(path: str) -> list[str]:
         return [line.decode("utf-8", "replace").strip() for line in read_lines(Input(path))]
     labels = read_array(path)
     if labels.dtype.kind not in "biuU" or labels.ndim not in (1, 2) or labels.size != len(labels):
-        raise DataError(
-            f"{path} has shape {labels.shape} and type {labels.dtype}, which aren't those of labels",
-            expected="a whole number or a text for each image: (N,)",
-            name=path,
-            value=labels.shape,
-        )
+        what = f"{path} has shape {labels.shape} and type {labels.dtype}, which aren't those of labels"
+        raise DataError(what, expected="a whole number or a text for each image: (N,)", name=path, value=labels.shape)
     return [str(it) for it in np.asarray(labels).reshape(-1).tolist()]
 
 

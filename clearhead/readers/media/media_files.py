@@ -114,13 +114,8 @@ def modality_of(paths: Iterable[str | Path | Input]) -> Modality:
         return "text"
     if min(n_images, n_audio) > _STRAY * (n_images + n_audio):
         name = paths[0].name if isinstance(paths[0], Input) else str(paths[0])
-        raise DataError(
-            f"{name} has {PLURAL['image']} and {PLURAL['audio']}",
-            expected="one of them",
-            fix="move the others to another folder or table",
-            name=name,
-            value=(n_images, n_audio),
-        )
+        what, fix = f"{name} has {PLURAL['image']} and {PLURAL['audio']}", "move the others to another folder or table"
+        raise DataError(what, expected="one of them", fix=fix, name=name, value=(n_images, n_audio))
     return "image" if n_images > n_audio else "audio"
 
 

@@ -91,12 +91,8 @@ class MediaSource(Source):
         report = self._described(replace(read, used=used, skipped=skipped, examples=examples))
         if not used:
             name = " and ".join(report.paths)
-            raise DataError(
-                f"no usable {PLURAL[self.modality]} in {name}\n  {report}",
-                expected=self._expected,
-                name=name,
-                value=skipped,
-            )
+            what = f"no usable {PLURAL[self.modality]} in {name}\n  {report}"
+            raise DataError(what, expected=self._expected, name=name, value=skipped)
         self.report = report
 
     def digest(self) -> str:
@@ -155,12 +151,9 @@ class MediaSource(Source):
             return PathTable(manifest, data, self.roles, self.modality)
         if self.roles.labels:
             return class_folders(folder, self.roles, self.modality, self._expected)
-        raise DataError(
-            f"{display_name(folder)} is a folder without a table of {self.roles.plural[1]}",
-            expected=self._expected,
-            fix=f"name the table, or save it in the folder as {MANIFESTS[0]}",
-            name=display_name(folder),
-        )
+        what = f"{display_name(folder)} is a folder without a table of {self.roles.plural[1]}"
+        fix = f"name the table, or save it in the folder as {MANIFESTS[0]}"
+        raise DataError(what, expected=self._expected, fix=fix, name=display_name(folder))
 
 
 # --- tables of paths

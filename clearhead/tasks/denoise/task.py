@@ -60,24 +60,18 @@ def denoising(task: type[Task], extra_texts: Sequence[str] = ()) -> type[Task]:
 
 def _next_token(task: type[Task], extra_texts: Sequence[str]) -> type[Task]:
     if not extra_texts:
-        raise ConfigError(
-            f"train.warm_start=denoise does nothing for {task.verb!r}, which learns from text anyway",
-            fix="give it more text to learn from first, with `data.texts`, or leave out train.warm_start",
-            name="train.warm_start",
-            value="denoise",
-        )
+        what = f"train.warm_start=denoise does nothing for {task.verb!r}, which learns from text anyway"
+        fix = "give it more text to learn from first, with `data.texts`, or leave out train.warm_start"
+        raise ConfigError(what, fix=fix, name="train.warm_start", value="denoise")
     return type(task.__name__, (task,), {"form": FormWithTexts(task.form, extra_texts, running_texts)})
 
 
 def _mask_of(config: Config) -> int:
     """Return the token that masks others. Raise ConfigError if the vocabulary has none."""
     if config.model.mask_id is None:
-        raise ConfigError(
-            "model.mask_id=none: the vocabulary has no token that masks others",
-            expected="the id of a mask token",
-            fix="leave out train.warm_start, or start from a model with a mask token",
-            name="model.mask_id",
-        )
+        what = "model.mask_id=none: the vocabulary has no token that masks others"
+        fix = "leave out train.warm_start, or start from a model with a mask token"
+        raise ConfigError(what, expected="the id of a mask token", fix=fix, name="model.mask_id")
     return config.model.mask_id
 
 

@@ -116,13 +116,9 @@ class TextEmbedding(Task):
 
     @classmethod
     def _no_scores(cls) -> ConfigError:
-        return ConfigError(
-            "a model for `embed` has no scores, since no text says what its embedding should be",
-            expected="a model for another task",
-            fix="fine-tune it for a task with labels: clearhead train FILE --task classify --init-from DIR --out OTHER",
-            name="train.task",
-            value=cls.verb,
-        )
+        what = "a model for `embed` has no scores, since no text says what its embedding should be"
+        fix = "fine-tune it for a task with labels: clearhead train FILE --task classify --init-from DIR --out OTHER"
+        return ConfigError(what, expected="a model for another task", fix=fix, name="train.task", value=cls.verb)
 
 
 def embed_sources(

@@ -86,19 +86,11 @@ class Filling(MaskedTokens):
         tokenizer, (longest, limit) = self.tokenizers.source, self.longest
         ids, masks = tokenizer.encode_masked(text)
         if not masks:
-            raise DataError(
-                f"the text {shown(text)} has no mask to fill",
-                expected=f"{tokenizer.mask_name} in place of a token",
-                name="text",
-                value=text,
-            )
+            what = f"the text {shown(text)} has no mask to fill"
+            raise DataError(what, expected=f"{tokenizer.mask_name} in place of a token", name="text", value=text)
         if len(ids) > longest:
-            raise DataError(
-                f"the text has {len(ids):,} tokens, more than {limit}={longest}",
-                fix="shorten it around its masks",
-                name="text",
-                value=len(ids),
-            )
+            what = f"the text has {len(ids):,} tokens, more than {limit}={longest}"
+            raise DataError(what, fix="shorten it around its masks", name="text", value=len(ids))
         begins = self.config.model.begins
         return self.special.source(ids, begins=begins), [place + begins for place in masks]
 

@@ -83,13 +83,9 @@ class Generation(Task):
         longest, limit = self.longest
         blocks = Blocks(sides[1], longest, self.special.pad)
         if not len(blocks):
-            raise DataError(
-                f"the training text has only {len(sides[1].tokens):,} tokens",
-                expected=f"more than {longest}, the length of a block",
-                fix=f"add text, or lower --{limit}",
-                name=limit,
-                value=longest,
-            )
+            what = f"the training text has only {len(sides[1].tokens):,} tokens"
+            expected = f"more than {longest}, the length of a block"
+            raise DataError(what, expected=expected, fix=f"add text, or lower --{limit}", name=limit, value=longest)
         return blocks
 
     def hold_out(self, data: Running) -> HeldOutText:
@@ -260,12 +256,8 @@ class Generation(Task):
             search = replace(search, max_len=max(min(_CONTINUATION, block - size), search.min_len, 1))
         session = self.generator(model, search).session
         if size + session.limit > block:
-            raise DataError(
-                f"the text has {size:,} tokens; with {session.limit:,} more, that exceeds model.max_len={block}",
-                fix="give a shorter text, or lower decode.max_len",
-                name="text",
-                value=size,
-            )
+            what = f"the text has {size:,} tokens; with {session.limit:,} more, that exceeds model.max_len={block}"
+            raise DataError(what, fix="give a shorter text, or lower decode.max_len", name="text", value=size)
         return search, session
 
     def check_search(self, model: "nn.Module") -> None:

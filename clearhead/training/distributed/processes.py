@@ -195,11 +195,9 @@ def joined() -> Iterator[Processes]:
         store, rank, count = next(rendezvous("env://"))
         distributed.init_process_group(store=store, rank=rank, world_size=count)
     except (RuntimeError, ValueError) as error:
-        raise TrainingError(
-            f"this process can't connect to the others of its run: {error}",
-            expected="the environment variables that torchrun sets",
-            fix="start all processes with torchrun, or with `clearhead train --processes`",
-        ) from error
+        what = f"this process can't connect to the others of its run: {error}"
+        fix = "start all processes with torchrun, or with `clearhead train --processes`"
+        raise TrainingError(what, expected="the environment variables that torchrun sets", fix=fix) from error
     processes = Processes(store, rank, count)
     try:
         yield processes
@@ -210,11 +208,9 @@ def joined() -> Iterator[Processes]:
         if not _is_first_failure(store):
             raise EndedElsewhereError() from error
         if _is_of_the_network(error):
-            raise TrainingError(
-                "another process of this run ended without a message",
-                expected="processes that run to the end",
-                fix="check that no machine ran out of memory, and continue with `resume=True`",
-            ) from error
+            what = "another process of this run ended without a message"
+            fix = "check that no machine ran out of memory, and continue with `resume=True`"
+            raise TrainingError(what, expected="processes that run to the end", fix=fix) from error
         raise
     finally:
         distributed.destroy_process_group()

@@ -100,13 +100,8 @@ def _parse(path: Path, lines: list[bytes]) -> list[tuple[bytes, dict[str, Any]]]
         if not isinstance(values, dict):
             bad = bad or number
         elif bad:
-            raise DataError(
-                f"line {bad} of {path} is damaged",
-                expected="a JSON object",
-                fix="delete the line to continue",
-                name=str(path),
-                line=bad,
-            )
+            what = f"line {bad} of {path} is damaged"
+            raise DataError(what, expected="a JSON object", fix="delete the line to continue", name=str(path), line=bad)
         else:
             records.append((line, {name: _from_json(value) for name, value in values.items()}))
     return records

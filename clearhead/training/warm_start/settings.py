@@ -46,11 +46,9 @@ def is_warm_start(config: Config, out: str | Path, options: RunOptions) -> bool:
         if (value := config.value(name)) not in (None, ()):
             raise invalid(name, value, "has no effect without a warm start", fix="set train.warm_start=denoise as well")
     if not (options.resume or options.replace) and was_requested(out):
-        raise TrainingError(
-            f"{out} is occupied: it contains a warm start in progress",
-            fix="continue it with `resume=True`, or choose another folder with `out`",
-            name=str(out),
-        )
+        what = f"{out} is occupied: it contains a warm start in progress"
+        fix = "continue it with `resume=True`, or choose another folder with `out`"
+        raise TrainingError(what, fix=fix, name=str(out))
     return False
 
 
@@ -131,19 +129,12 @@ def check(config: Config, denoising: type[Task]) -> None:
             value=False,
         )
     if STDIN in (*data.train, *data.valid, *data.test, *data.texts):
-        raise ConfigError(
-            "train.warm_start=denoise reads the data several times, but standard input can only be read once",
-            expected="the name of a file",
-            name="data.train",
-            value=STDIN,
-        )
+        what = "train.warm_start=denoise reads the data several times, but standard input can only be read once"
+        raise ConfigError(what, expected="the name of a file", name="data.train", value=STDIN)
     if not data.split and not data.valid:
-        raise ConfigError(
-            "train.warm_start=denoise with data.split=0 leaves nothing to measure its effect on",
-            expected="a share above 0, or validation files (`data.valid`)",
-            name="data.split",
-            value=data.split,
-        )
+        what = "train.warm_start=denoise with data.split=0 leaves nothing to measure its effect on"
+        expected = "a share above 0, or validation files (`data.valid`)"
+        raise ConfigError(what, expected=expected, name="data.split", value=data.split)
     if isinstance(denoising.form, FormWithTexts):
         with denoising.form.open_texts(data) as documents:  # raises if they can't be read, before the first stage
             for _ in documents:

@@ -38,11 +38,8 @@ def _run(options: Options) -> None:
         )
     app, decode = open_model(options, "answer", one_answer=False)
     if options.context is None:
-        raise UsageError(
-            "no text to find answers in is given",
-            fix='name a file: clearhead answer DIR --context FILE "QUESTION"',
-            name="--context",
-        )
+        what = "no text to find answers in is given"
+        raise UsageError(what, fix='name a file: clearhead answer DIR --context FILE "QUESTION"', name="--context")
     context = whole_text(options.context)
     for group in input_groups(options.questions, "answer", "a question", noun="question"):
         for (place, line), found in zip(group, app.results([line.text for _, line in group], context, **decode)):
