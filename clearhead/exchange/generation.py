@@ -60,8 +60,8 @@ def search_settings(hf_config: HfConfig, model: Mapping[str, Any]) -> dict[str, 
             hf_config.notes.append(f"sampling follows one text at a time, not num_beams={found['beam']}")
         else:
             hf_config.notes.append(
-                "beam search ranks answers, and ends, by other formulas than Transformers', so answers can differ; "
-                "those of greedy search (--beam 1) are the same"
+                "beam search ranks answers, and ends, by other formulas than in the original program, so answers can "
+                "differ; those of greedy search (--beam 1) are the same"
             )
         if reads_source:  # where theirs changes log-probabilities, too, and doesn't count a prompt
             found["repetition_penalty"] = left.pop("repetition_penalty", 1.0)

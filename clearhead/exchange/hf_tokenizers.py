@@ -57,7 +57,7 @@ def read_tokenizer(folder: Path, model_type: str = "") -> str:
         return str(_listed(_word_piece(folder), folder).to_str())
     if (folder / _SOURCE).is_file() and (folder / _TARGET).is_file():
         ids = _ids(folder / "vocab.json")
-        return _two(*(sentencepiece_models.convert(folder / name, ids) for name in (_SOURCE, _TARGET)))
+        return sentencepiece_sides(folder, ids, ids)
     for name in _SENTENCEPIECE:
         if (folder / name).is_file():
             found = tokenizers.Tokenizer.from_str(sentencepiece_models.convert(folder / name))
@@ -121,6 +121,19 @@ def _flags(token: Any) -> dict[str, Any]:
     """Return a token in a file as arguments of AddedToken."""
     given = token if isinstance(token, dict) else {"content": token}
     return {name: it for name, it in given.items() if name in _FLAGS}
+
+
+def sentencepiece_sides(folder: Path, source_ids: Mapping[str, int], target_ids: Mapping[str, int]) -> str:
+    """Return the text of the tokenizers source.spm and target.spm, whose tokens have these ids.
+
+    Raises:
+        ModelError: one of them is missing or damaged.
+    """
+    convert = sentencepiece_models.convert
+    if missing := [name for name in (_SOURCE, _TARGET) if not (folder / name).is_file()]:
+        expected = f"SentencePiece models {_SOURCE} and {_TARGET}; no other subword model is supported"
+        raise ModelError(f"{folder} has no {missing[0]}", expected=expected, name=missing[0])
+    return _two(convert(folder / _SOURCE, source_ids), convert(folder / _TARGET, target_ids))
 
 
 def _two(source: str, target: str) -> str:
@@ -213,8 +226,12 @@ def _byte_level(folder: Path, model_type: str) -> tokenizers.Tokenizer:
 
 
 def _ids(path: Path) -> dict[str, int]:
+    """Return the ids of a vocabulary in JSON."""
+    return checked_ids(path, read_json_object(path))
+
+
+def checked_ids(path: Path, found: dict[str, Any]) -> dict[str, int]:
     """Return the ids of a vocabulary. Raise ModelError if they aren't the numbers from 0, each once."""
-    found = read_json_object(path)
     numbers = [it for it in found.values() if isinstance(it, int) and not isinstance(it, bool)]
     if sorted(numbers) != list(range(len(found))):
         what = f"{path} doesn't number its {len(found):,} tokens from 0 to {len(found) - 1:,}"

@@ -21,7 +21,7 @@ from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles,
 from .imported import Imported, complete
 from .safetensors_files import AGAIN, SafetensorsFiles
 from .sentence_transformers import MODULES, embedding_files, read_embedding
-from .weight_names import matches, to_ours, to_theirs
+from .weight_names import Tensors, matches, to_ours, to_theirs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,14 +75,28 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
     kind = _family(folder / CONFIG, content.get("model_type"))
     tensors = SafetensorsFiles(folder)
     tokenizer = read_tokenizer(folder, kind.model_type) if kind.reads_text else no_tokenizer()
-    tokens = token_ids(tokenizer)
-    hf_config = HfConfig(
-        folder / CONFIG, content, token_roles(folder, tokens), read_generation(folder), tensors.names()
-    )
+    return read_parts(kind, folder / CONFIG, content, tensors, tokenizer, task)
+
+
+def read_parts(
+    kind: "Family", path: Path, content: Mapping[str, Any], tensors: Tensors, tokenizer: str, task: str | None = None
+) -> Imported:
+    """Read a model from its parts. See `read_folder`.
+
+    Args:
+        kind: the family of the model.
+        path: the file that the settings are from, for messages. Other files are next to it.
+        content: the settings, as in a config.json.
+        tensors: the weights.
+        tokenizer: the text of a tokenizer file.
+        task: the task to use the model for (default: that of its class).
+    """
+    folder, tokens = path.parent, token_ids(tokenizer)
+    hf_config = HfConfig(path, content, token_roles(folder, tokens), read_generation(folder), tensors.names())
     try:
         config = _config(folder, hf_config, kind, tokenizer, tokens, task)
     except (TypeError, ValueError, AttributeError) as error:
-        what = f"{folder / CONFIG} has a value of the wrong type: {error}"
+        what = f"{path} has a value of the wrong type: {error}"
         raise ModelError(what, expected=f"the settings of {kind.title}", fix=AGAIN, name=CONFIG) from error
     found, left = to_ours(kind.names(config.model), tensors, kind.prefix)
     weights = kind.adjusted(found, hf_config)

@@ -13,6 +13,7 @@ from .ctranslate2.argos_package import is_argos_package, read_argos_package
 from .ctranslate2.ct2_folder import is_ct2_folder, read_ct2_folder
 from .huggingface import CONFIG, read_folder
 from .imported import Imported
+from .marian.opus_folder import is_opus_folder, read_opus_folder
 from .peft import import_adapter, is_peft_folder
 
 
@@ -29,8 +30,8 @@ def import_model(
     """Read a model from another program's folder, write it to a model folder and return that.
 
     Args:
-        folder: a folder of Hugging Face's Transformers, CTranslate2 or Argos Translate, or an adapter of PEFT; or a
-            zip archive of such a folder.
+        folder: a folder of Hugging Face's Transformers, CTranslate2, Argos Translate or OPUS-MT, or an adapter of
+            PEFT; or a zip archive of such a folder.
         out: the model folder to write.
         task: the task to use the model for (default: that of its class).
         replace: replace the run in `out`.
@@ -93,6 +94,8 @@ def _read(folder: Path, task: str | None) -> Imported:
         return read_ct2_folder(folder, task)
     if is_argos_package(folder):
         return read_argos_package(folder, task)
+    if is_opus_folder(folder):
+        return read_opus_folder(folder, task)
     if (folder / MANIFEST).is_file():
         raise ModelError(
             f"{folder} is a model of Clearhead",
@@ -104,8 +107,8 @@ def _read(folder: Path, task: str | None) -> Imported:
     if not (folder / CONFIG).is_file():
         raise ModelError(
             f"{folder} has no {CONFIG}",
-            expected="config.json and safetensors of Hugging Face's Transformers, model.bin of CTranslate2, or "
-            "metadata.json of Argos Translate",
+            expected="config.json and safetensors of Hugging Face's Transformers, model.bin of CTranslate2, "
+            "metadata.json of Argos Translate, or an .npz file of OPUS-MT",
             name="folder",
             value=folder,
         )

@@ -12,7 +12,7 @@ def _add_options(parser: Parser) -> None:
         "folder",
         nargs="?",
         metavar="PATH",
-        help="folder or zip archive of Hugging Face's Transformers, CTranslate2, Argos Translate or PEFT",
+        help="folder or zip archive of Hugging Face's Transformers, CTranslate2, Argos Translate, OPUS-MT or PEFT",
     )
     parser.add_argument("--out", metavar="MODEL", help="model folder to write")
     parser.add_value("--task", "TASK", "task to use the model for (default: that of its class)", choices=list(TASKS))

@@ -1,0 +1,1 @@
+"""Marian's own form of models, in which OPUS-MT publishes them."""
