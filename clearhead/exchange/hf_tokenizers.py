@@ -56,8 +56,8 @@ def read_tokenizer(folder: Path, model_type: str = "") -> str:
     if (folder / "vocab.txt").is_file():
         return str(_listed(_word_piece(folder), folder).to_str())
     if (folder / _SOURCE).is_file() and (folder / _TARGET).is_file():
-        ids = _ids(folder / "vocab.json")
-        return sentencepiece_sides(folder, ids, ids)
+        ids, own = _ids(folder / "vocab.json"), folder / "target_vocab.json"
+        return sentencepiece_sides(folder, ids, _ids(own) if own.is_file() else ids)
     for name in _SENTENCEPIECE:
         if (folder / name).is_file():
             found = tokenizers.Tokenizer.from_str(sentencepiece_models.convert(folder / name))

@@ -12,11 +12,13 @@ import tokenizers
 import torch
 
 import clearhead
-from clearhead.config import Config
+from clearhead.config import Config, SpecialTokens
 from clearhead.errors import ModelError
+from clearhead.exchange.hf_tokenizers import read_tokenizer
 from clearhead.exchange.huggingface import write
 from clearhead.exchange.import_model import import_model, read
 from clearhead.exchange.targets import export
+from clearhead.tokenization.source_and_target import Tokenizers
 from tests.builders import byte_level
 
 from ..conftest import assert_equal_states, shaken, spm_model, unicode_lines
@@ -81,6 +83,21 @@ def test_marians_ids_are_equal_on_both_sides(marian) -> None:
     for line in [*LINES, ">>fra<< " + LINES[0]]:
         assert [*tokenizers.source.encode(line), 0] == marian.tokenizer(line)["input_ids"]
         assert [*tokenizers.target.encode(line), 0] == marian.tokenizer(text_target=line)["input_ids"]
+
+
+def test_marian_can_have_a_vocabulary_for_each_side(hf, marian, tmp_path) -> None:
+    first, second, *others, pad = json.loads((marian.folder / "vocab.json").read_text())
+    names = [first, second, *reversed(others), pad]
+    (tmp_path / "target_vocab.json").write_text(json.dumps({name: i for i, name in enumerate(names)}))
+    for name in ("vocab.json", "source.spm", "target.spm"):
+        (tmp_path / name).symlink_to(marian.folder / name)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"separate_vocabs": True}))
+    theirs = hf.MarianTokenizer.from_pretrained(tmp_path)
+    special = SpecialTokens(pad=len(names) - 1, bos=0, eos=0, unk=1, mask=None, start=0)
+    ours = Tokenizers.from_json(read_tokenizer(tmp_path), special, origin="it")
+    for line in LINES[:100]:
+        assert [*ours.source.encode(line), 0] == theirs(line)["input_ids"]
+        assert [*ours.target.encode(line), 0] == theirs(text_target=line)["input_ids"]
 
 
 @pytest.mark.parametrize("beams", [1, 3])
