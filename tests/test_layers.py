@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "clearhead"
 FLOORS = [
     "errors", "version", "config", "folder", "model", "tokenization", "readers", "data", "decode", "pictures",
     "inspection", "scoring", "tasks", "training", "loading", "exchange", "apps", "api", "estimator", "serving", "demo",
-    "cli",
+    "course", "cli",
 ]  # fmt: skip
 # What the registry of tasks imports when it's asked: the class that each declaration names.
 TASK_CLASSES = {
@@ -183,7 +183,7 @@ def test_there_is_one_trainer_whatever_is_learnt() -> None:
 
 
 def test_there_is_one_search_whatever_is_searched_for() -> None:
-    assert who_calls("beam_search") == {"decode/session.py"}
+    assert who_calls("beam_search") == {"decode/session.py", "course/laws_of_stacks.py"}  # the latter, a student's
     assert who_calls("topk") == {  # of tokens; of passages; of fillings
         *("decode/engines/torch_engine.py", "tasks/answer/windows.py", "tasks/fill/task.py"),
         *("inspection/views/lens.py", "inspection/page/choice_data.py"),  # for the eye

@@ -27,7 +27,7 @@ from .parser import UsageError, Verb, parse, parser_of
 # Verbs in the order of `clearhead --help`. Each task has a verb of the same name.
 _LAST = ("score", "bench", "explain", "ablate", "verify", "info", "import", "export", "env")
 _SHARED = ("translate", "summarize", "transcribe")  # verbs in one file
-_NAMES = ("demo", "train", "evaluate", *TASKS, "serve", *_LAST)
+_NAMES = ("demo", "course", "train", "evaluate", *TASKS, "serve", *_LAST)
 _FILES = {"import": "import_", **{task: f"tasks.{task}" for task in TASKS}}  # not named after the verb alone
 _FILES |= dict.fromkeys(_SHARED, "tasks.text_to_text")
 

@@ -1,0 +1,71 @@
+"""`clearhead course`: write the parts of a Transformer yourself, and have them checked."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...config.messages import say
+from ..output import to_json
+from ..parser import Options, Parser, UsageError, Verb
+
+if TYPE_CHECKING:
+    from ...course.grade import Grade
+
+_FOLDER, _PAGE = "course", "course.html"
+_AT_ONCE = 2  # processes that grade
+
+
+def _add_options(parser: Parser) -> None:
+    parser.add_argument("folder", nargs="?", default=_FOLDER, metavar="DIR", help=f"your folder (default: {_FOLDER})")
+    parser.add_flag("--json", "print the grades as JSON")
+
+
+def _run(options: Options) -> None:
+    from ...course.exercises import EXERCISES, open_course
+
+    folder = Path(options.folder)
+    if not options.folder.strip():
+        raise UsageError("the name of the folder is empty", fix="name a folder", name="DIR", value=options.folder)
+    is_new = open_course(folder)
+    first = folder / EXERCISES[0].name
+    if is_new:
+        say(f"wrote {len(EXERCISES)} exercises to {folder}")
+        say(f"  read {first}.md, complete {first}.py, and run this command again")
+    grades = _grade(folder)
+    page = folder / _PAGE
+    if not is_new:
+        _write_page(page, grades)
+    if options.json:
+        print(to_json({"exercises": [it.to_dict() for it in grades]}))
+    elif not is_new:
+        print("\n".join(it.render() for it in grades))
+        left = next((folder / it.name for it in grades if it.status != "passed"), None)
+        done = sum(it.status == "passed" for it in grades)
+        say(f"{done} of {len(grades)} exercises are done; your numbers: {page}")
+        if left is not None:
+            say(f"next: {left}.py, explained in {left}.md")
+
+
+def _grade(folder: Path) -> "list[Grade]":
+    from ...course.exercises import EXERCISES
+    from ...course.grade import grade
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda it: grade(folder, it), EXERCISES))
+
+
+def _write_page(path: Path, grades: "list[Grade]") -> None:
+    from ...course.page import course_page
+    from ...folder.atomic import write_file
+
+    write_file(path, course_page(grades).encode())
+
+
+VERB = Verb(
+    name="course",
+    summary="write the parts of a Transformer yourself, in ten exercises that are checked",
+    usage="[DIR] [--json]",
+    examples=("clearhead course", "clearhead course my-course", "clearhead course --json"),
+    add_options=_add_options,
+    run=_run,
+)

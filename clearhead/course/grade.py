@@ -1,0 +1,131 @@
+"""Grade an exercise in a process of its own, since a student's code may loop, exit or print."""
+
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from .exercises import EXERCISES, starter
+from .laws import Broken, Exercise, Work, name_of
+
+SECONDS = 60.0  # for an exercise
+_WIDTH = 22  # of the names of exercises
+
+Status = Literal["passed", "failed", "to write"]
+Matrix = list[list[float]]
+
+
+@dataclass(frozen=True)
+class Grade:
+    """The result of an exercise.
+
+    Attributes:
+        name: the name of the exercise.
+        status: whether all laws hold, one is broken, or a function isn't written yet.
+        laws: how many laws hold.
+        law: the first law that's broken, or "".
+        what: how it's broken, or what isn't written.
+        inputs: the smallest inputs that break it, as text.
+        pictures: numbers of the student's own functions to draw, by title.
+    """
+
+    name: str
+    status: Status
+    laws: int = 0
+    law: str = ""
+    what: str = ""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    pictures: Mapping[str, Matrix] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def render(self) -> str:
+        """Return lines for a terminal: the status, and what to look at."""
+        if self.status != "failed":
+            return f"{self.name:<{_WIDTH}}{self.status:<10}{self.what or f'{self.laws} laws hold'}"
+        lines = [f"{self.name:<{_WIDTH}}{'FAILED':<10}{self.law or 'the file works'}", self.what]
+        lines += [f"{name} = {value}" for name, value in self.inputs.items()]
+        return f"\n{' ' * _WIDTH}".join(lines)
+
+
+def grade(folder: Path, exercise: Exercise, seconds: float = SECONDS) -> Grade:
+    """Test the laws of an exercise with the functions in a folder.
+
+    The functions run with the rights of the caller. A starter without changes needs no process.
+    """
+    path = folder / f"{exercise.name}.py"
+    if not path.exists():
+        return Grade(exercise.name, "to write", what=f"{path} is missing")
+    if path.read_text(encoding="utf-8", errors="replace") == starter(exercise):
+        return Grade(exercise.name, "to write", what=", ".join(exercise.functions))
+    with tempfile.TemporaryDirectory() as place:
+        report = Path(place) / "grade.json"
+        command = [sys.executable, "-m", __name__, str(folder.resolve()), exercise.name, str(report)]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False)
+        except subprocess.TimeoutExpired:
+            return Grade(exercise.name, "failed", what=f"it takes more than {seconds:.0f} seconds: does a loop end?")
+        if not report.exists():
+            said = done.stderr.decode(errors="replace").strip().splitlines()
+            last = f": {said[-1]}" if said else ""
+            return Grade(exercise.name, "failed", what=f"Python ended with the exit status {done.returncode}{last}")
+        return Grade(**json.loads(report.read_text(encoding="utf-8")))
+
+
+def graded(exercise: Exercise, load: Callable[[], Work]) -> Grade:
+    """Test all laws in this process, up to the first one that's broken."""
+    held, law = 0, ""
+    try:
+        work = load()
+        missing = [name for name in exercise.functions if not callable(getattr(work, name, None))]
+        if missing:
+            raise Broken(f"there's no function {missing[0]}")
+        for test in exercise.laws:
+            law = name_of(test)
+            test(work)
+            held += 1
+        law = ""
+        pictures = {title: matrix.tolist() for title, matrix in exercise.picture(work).items()}
+    except NotImplementedError as error:
+        return Grade(exercise.name, "to write", what=_place(error, exercise.name)[0] or "")
+    except Broken as broken:
+        return Grade(exercise.name, "failed", held, law, broken.what, broken.inputs)
+    except SyntaxError as error:
+        return Grade(exercise.name, "failed", what=f"line {error.lineno} of {exercise.name}.py: {error.msg}")
+    except Exception as error:
+        function, line = _place(error, exercise.name)
+        at = f"in line {line} of {exercise.name}.py, in {function}: " if function else ""
+        return Grade(exercise.name, "failed", held, law, f"{at}{type(error).__name__}: {error}")
+    return Grade(exercise.name, "passed", held, pictures=pictures)
+
+
+def _place(error: BaseException, name: str) -> tuple[str, int | None]:
+    """Return the innermost function and line of the student's files that an error comes from."""
+    frames = [it for it in traceback.extract_tb(error.__traceback__) if Path(it.filename).name.startswith("step_")]
+    own = [it for it in frames if Path(it.filename).stem == name] or frames
+    frame = frames[-1] if isinstance(error, NotImplementedError) and frames else own[-1] if own else None
+    return ("", None) if frame is None else (frame.name, frame.lineno)
+
+
+def _main(arguments: Sequence[str]) -> None:
+    """Grade in this process: arguments are the folder, the name of the exercise and the file to write."""
+    import torch
+
+    folder, name, report = arguments
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    sys.path.insert(0, folder)
+    exercise = next(it for it in EXERCISES if it.name == name)
+    found = graded(exercise, lambda: importlib.import_module(name)).to_dict()
+    Path(report).write_text(json.dumps(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

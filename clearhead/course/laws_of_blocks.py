@@ -1,0 +1,223 @@
+"""The laws of exercises 5 to 7: positions, add and norm, feed-forward (sections 3.5, 3.1 and 3.3)."""
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from ..model.positions import sinusoid
+from .laws import Exercise, Work, differs, expect, expect_equal, expect_shape, numbers, sizes
+
+# --- 5
+
+
+def _table(work: Work, n: int, width: int) -> Tensor:
+    found = work.positional_encoding(n, width)
+    expect_shape(found, (n, width), "the table", n=n, d_model=width)
+    table: Tensor = found
+    return table
+
+
+def _sines_and_cosines_alternate(work: Work) -> None:
+    """Even columns are sines, and odd columns cosines of the same angle."""
+    for n, pairs in sizes(3, 2):
+        table = _table(work, n, 2 * pairs)
+        expect_equal(table[0, 0::2], torch.zeros(pairs), "sin(0) in row 0", n=n, d_model=2 * pairs)
+        expect_equal(table[0, 1::2], torch.ones(pairs), "cos(0) in row 0", n=n, d_model=2 * pairs)
+        squares = table[:, 0::2] ** 2 + table[:, 1::2] ** 2
+        expect_equal(squares, torch.ones(n, pairs), "sin^2 + cos^2", n=n, d_model=2 * pairs)
+
+
+def _first_angle_is_the_position(work: Work) -> None:
+    """The first pair turns by one radian per position."""
+    expected = torch.arange(8.0).sin()
+    expect_equal(_table(work, 8, 4)[:, 0], expected, "column 0", n=8, d_model=4)
+
+
+def _wavelengths_are_geometric(work: Work) -> None:
+    """The wavelengths are a geometric series from 2 pi towards 10,000 times 2 pi."""
+    for width in (2, 4, 6, 8):
+        table = _table(work, 2, width)
+        for pair in range(width // 2):
+            angle = 10_000 ** (-2 * pair / width)
+            found = float(torch.atan2(table[1, 2 * pair], table[1, 2 * pair + 1]))
+            what = f"pair {pair} turns by {found:.5g} radians per position, not by {angle:.5g}"
+            expect(math.isclose(found, angle, rel_tol=1e-3, abs_tol=1e-7), what, d_model=width)
+
+
+def _distances_decide_products(work: Work) -> None:
+    """The product of two rows depends on their distance alone."""
+    table = _table(work, 9, 6)
+    products = table @ table.T
+    for distance in range(9):
+        same = products.diagonal(distance)
+        what = f"rows at a distance of {distance} don't all have the same product"
+        expect(differs(same, same[:1].expand(len(same))) is None, what, n=9, d_model=6)
+    expect_equal(table, sinusoid(9, 6), "the table", n=9, d_model=6)
+
+
+def _draw_positions(work: Work) -> Mapping[str, Tensor]:
+    return {"positions 0 to 15": _table(work, 16, 16)}
+
+
+# --- 6
+
+
+def _normalised(work: Work, x: Tensor) -> Tensor:
+    width = x.size(-1)
+    found = work.layer_norm(x, torch.ones(width), torch.zeros(width))
+    expect_shape(found, x.shape, "the norm", x=x)
+    norm: Tensor = found
+    return norm
+
+
+def _tokens_have_mean_zero(work: Work) -> None:
+    """Every token has mean 0 after the norm."""
+    for rows, columns in sizes(3, 3):
+        x = numbers(rows, columns + 1) + 4 * torch.arange(columns + 1.0)  # no two numbers of a token are the same
+        found = _normalised(work, x)
+        across = rows > 1 and differs(found.mean(0), torch.zeros(columns + 1)) is None
+        hint = "; every column does: use the last axis" if across else ""
+        at = differs(found.mean(-1), torch.zeros(rows))
+        expect(at is None, f"token {at and at[0]} doesn't have mean 0{hint}", x=x)
+
+
+def _tokens_have_variance_one(work: Work) -> None:
+    """Every token has variance 1 after the norm, where the variance divides by the width."""
+    for width in (2, 3, 4):
+        x = torch.arange(float(width)) * torch.tensor([[4.0], [8.0]])
+        for token, variance in enumerate(_normalised(work, x).var(-1, correction=0).tolist()):
+            unbiased = abs(variance - (width - 1) / width) < 0.01
+            hint = ": divide the squares by the width, not by the width - 1" if unbiased else ""
+            expect(abs(variance - 1) < 0.01, f"the variance of token {token} is {variance:.3g}, not 1{hint}", x=x)
+
+
+def _constant_tokens_work(work: Work) -> None:
+    """A token whose numbers are all the same becomes zeros, not NaN."""
+    expect_equal(_normalised(work, torch.full((1, 2), 3.0)), torch.zeros(1, 2), "the norm", x=[[3, 3]])
+
+
+def _gain_and_bias_come_last(work: Work) -> None:
+    """The gain multiplies what's normalised, and the bias is added after that."""
+    for rows, width in sizes(2, 3):
+        x, gain, bias = numbers(rows, width) * 2, numbers(width, seed=1), numbers(width, seed=2)
+        expected = torch.nn.functional.layer_norm(x, (width,), gain, bias)
+        expect_equal(work.layer_norm(x, gain, bias), expected, "the norm", x=x, gain=gain, bias=bias)
+
+
+def _sublayers_are_added(work: Work) -> None:
+    """A sub-layer's output is added to its input: the residual connection."""
+    x, ones, zeros = torch.tensor([[1.0, 2.0, 4.0]]), torch.ones(3), torch.zeros(3)
+    found = work.add_and_norm(x, lambda it: it * 0, ones, zeros)
+    expected = torch.nn.functional.layer_norm(x, (3,))
+    expect_equal(found, expected, "with a sub-layer that returns zeros, the result", x=x)
+
+
+def _norms_come_after_the_sum(work: Work) -> None:
+    """The norm comes after the sum, and the sub-layer reads the input as it is: LayerNorm(x + Sublayer(x))."""
+    x, gain, bias, seen = numbers(2, 3) + 1, torch.ones(3), torch.zeros(3), list[Tensor]()
+
+    def sublayer(it: Tensor) -> Tensor:
+        seen.append(it)
+        return it.roll(1, -1)
+
+    found = work.add_and_norm(x, sublayer, gain, bias)
+    expect(bool(seen), "the sub-layer isn't called", x=x)
+    expect(seen[0].shape == x.shape and differs(seen[0], x) is None, "the sub-layer doesn't read x itself", x=x)
+    expected = torch.nn.functional.layer_norm(x + x.roll(1, -1), (3,))
+    expect_equal(found, expected, "the result", x=x)
+
+
+def _draw_norm(work: Work) -> Mapping[str, Tensor]:
+    x = numbers(4, 8) + torch.arange(4.0)[:, None]
+    return {"before the norm": x, "after the norm": _normalised(work, x)}
+
+
+# --- 7
+
+
+def _feed_forward(work: Work, x: Tensor, inner: int, seed: int = 1) -> tuple[Tensor, list[Tensor]]:
+    width = x.size(-1)
+    shapes = ((width, inner), (inner,), (inner, width), (width,))
+    weights = [numbers(*shape, seed=seed + i) for i, shape in enumerate(shapes)]
+    found = work.feed_forward(x, *weights)
+    expect_shape(found, x.shape, "the output", x=x, w_1=weights[0], w_2=weights[2])
+    return found, weights
+
+
+def _negative_sums_are_cut(work: Work) -> None:
+    """Negative numbers inside become 0, and positive ones stay: max(0, .)."""
+    one, zero = torch.ones(1, 1), torch.zeros(1)
+    for value in (-1.0, 2.0, -3.0):
+        x = torch.tensor([[value]])
+        found = work.feed_forward(x, one, zero, one, zero)
+        expect_shape(found, (1, 1), "the output", x=x)
+        expect_equal(found, x.clamp(min=0), "with both matrices [[1]] and without biases, the output", x=x)
+
+
+def _both_layers_have_a_bias(work: Work) -> None:
+    """Each layer adds its own bias: the first before the cut, the second after it."""
+    zero, none = torch.zeros(1, 1), torch.zeros(1)
+    for first, second in ((0.0, -2.0), (3.0, 0.0), (-3.0, 1.0)):
+        b_1, b_2, one = torch.tensor([first]), torch.tensor([second]), torch.ones(1, 1)
+        found = work.feed_forward(zero, one, b_1, one, b_2)
+        expected = torch.tensor([[max(0.0, first) + second]])
+        expect_equal(found, expected, "for x = [[0]], the output", b_1=b_1, b_2=b_2)
+    expect_equal(work.feed_forward(zero, zero, none, zero, none), zero, "the output", x=zero)
+
+
+def _tokens_stay_apart(work: Work) -> None:
+    """Every token is transformed alone, in the same way."""
+    x = numbers(3, 2)
+    together, weights = _feed_forward(work, x, 4)
+    for token in range(3):
+        alone = work.feed_forward(x[token : token + 1], *weights)
+        expect_equal(together[token : token + 1], alone, f"token {token} next to others", x=x)
+
+
+def _two_products(work: Work) -> None:
+    """The output is max(0, x W_1 + b_1) W_2 + b_2."""
+    for tokens, width, inner in sizes(2, 3, 3):
+        x = numbers(tokens, width)
+        found, (w_1, b_1, w_2, b_2) = _feed_forward(work, x, inner)
+        expect_equal(found, (x @ w_1 + b_1).clamp(min=0) @ w_2 + b_2, "the output", x=x, w_1=w_1, w_2=w_2)
+
+
+def _draw_feed_forward(work: Work) -> Mapping[str, Tensor]:
+    x = numbers(4, 8)
+    return {"4 tokens": x, "the same tokens after the feed-forward network": _feed_forward(work, x, 16)[0]}
+
+
+EXERCISES = (
+    Exercise(
+        "step_05_positions",
+        ("positional_encoding",),
+        (
+            _sines_and_cosines_alternate,
+            _first_angle_is_the_position,
+            _wavelengths_are_geometric,
+            _distances_decide_products,
+        ),
+        _draw_positions,
+    ),
+    Exercise(
+        "step_06_add_and_norm",
+        ("layer_norm", "add_and_norm"),
+        (
+            _tokens_have_mean_zero,
+            _tokens_have_variance_one,
+            _constant_tokens_work,
+            _gain_and_bias_come_last,
+            _sublayers_are_added,
+            _norms_come_after_the_sum,
+        ),
+        _draw_norm,
+    ),
+    Exercise(
+        "step_07_feed_forward",
+        ("feed_forward",),
+        (_negative_sums_are_cut, _both_layers_have_a_bias, _tokens_stay_apart, _two_products),
+        _draw_feed_forward,
+    ),
+)

@@ -1,0 +1,88 @@
+"""A page with all lessons, the student's grades, and the numbers that the student's own functions compute."""
+
+import re
+from collections.abc import Sequence
+from html import escape
+
+from .exercises import EXERCISES, lesson
+from .grade import Grade, Matrix
+
+_HEADING = "Attention, step by step"
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem }
+body { color: #1d2430; background: #fff }
+h2 { margin-top: 3rem } pre { background: #f3f5f8; padding: .6rem .8rem; overflow-x: auto }
+table { border-collapse: collapse; margin: .5rem 0 1.5rem }
+td { padding: .1rem .4rem; text-align: right; font: 13px monospace }
+caption { text-align: left; color: #556 } .passed { color: #17702f } .failed { color: #b3261e } .to { color: #667 }
+nav li { font-variant-numeric: tabular-nums }
+@media (prefers-color-scheme: dark) {
+  body { color: #e4e8ee; background: #14181f } pre { background: #1f2530 } caption { color: #aab }
+  .passed { color: #7bd88f } .failed { color: #ff8a80 } .to { color: #99a }
+}
+"""
+
+
+def course_page(grades: Sequence[Grade]) -> str:
+    """Return the page as HTML, without scripts or anything to load."""
+    done = sum(it.status == "passed" for it in grades)
+    entries = "".join(
+        f'<li><a href="#{it.name}">{_title(it.name)}</a> <span class="{it.status}">{it.status}</span></li>'
+        for it in grades
+    )
+    sections = "".join(_section(it) for it in grades)
+    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>{_HEADING}</title><style>{_STYLE}</style>
+<meta name="viewport" content="width=device-width, initial-scale=1"><body><main><h1>{_HEADING}</h1>
+<p>{done} of {len(grades)} exercises are done.</p><nav><ol>{entries}</ol></nav>{sections}</main></body></html>
+"""
+
+
+def _title(name: str) -> str:
+    return escape(name.split("_", 2)[2].replace("_", " ").capitalize())
+
+
+def _section(grade: Grade) -> str:
+    exercise = next(it for it in EXERCISES if it.name == grade.name)
+    text = re.sub(r"^```.*?^```$", "", lesson(exercise), flags=re.DOTALL | re.MULTILINE)
+    result = f'<p class="{grade.status}">{escape(_sentence(grade))}</p>'
+    pictures = "".join(_table(title, matrix) for title, matrix in grade.pictures.items())
+    return f'<section id="{grade.name}">{_to_html(text)}{result}{pictures}</section>'
+
+
+def _sentence(grade: Grade) -> str:
+    if grade.status == "passed":
+        return f"Your functions obey all {grade.laws} laws. These are their numbers:"
+    if grade.status == "to write":
+        return f"To write: {grade.what or grade.name}"
+    inputs = "; ".join(f"{name} = {value}" for name, value in grade.inputs.items())
+    law = f"Law: {grade.law}. " if grade.law else ""
+    return f"{law}Your functions: {grade.what}{f' ({inputs})' if inputs else ''}."
+
+
+def _to_html(text: str) -> str:
+    """Turn the small part of Markdown that lessons use into HTML."""
+    found = []
+    for block in filter(None, (it.strip("\n") for it in text.split("\n\n"))):
+        if block.startswith("# "):
+            found.append(f"<h2>{escape(block[2:])}</h2>")
+        elif block.startswith("    "):
+            found.append(f"<pre>{escape(re.sub(r'^    ', '', block, flags=re.MULTILINE))}</pre>")
+        else:
+            words = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", escape(block))
+            words = re.sub(r"`(.+?)`", r"<code>\1</code>", words)
+            found.append(f"<p>{words}</p>")
+    return "".join(found)
+
+
+def _table(title: str, matrix: Matrix) -> str:
+    """Return a matrix as a table, whose cells are blue for positive and red for negative numbers."""
+    largest = max((abs(it) for row in matrix for it in row if it == it), default=0.0) or 1.0
+    rows = "".join(f"<tr>{''.join(_cell(it, largest) for it in row)}</tr>" for row in matrix)
+    return f"<table><caption>{escape(title)}</caption>{rows}</table>"
+
+
+def _cell(number: float, largest: float) -> str:
+    if number != number:  # NaN: nothing is there
+        return "<td></td>"
+    colour = "64,128,255" if number >= 0 else "255,96,80"
+    return f'<td style="background:rgba({colour},{abs(number) / largest * 0.6:.2f})">{number:.2f}</td>'
