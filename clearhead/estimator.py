@@ -10,12 +10,13 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from .api import load, train
+from .apps.answers import Labelled
 from .apps.classifier import Classifier
 from .apps.inputs import as_texts
 from .config import Config, messages
@@ -104,7 +105,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def predict_proba(self, X: Sequence[str]) -> npt.NDArray[np.float64]:  # noqa: N803
         """Return the probability of each of `classes_`. (N, C)"""
-        found = self._model().results(as_texts(X))
+        found = cast("list[Labelled]", self._model().results(as_texts(X)))
         names = _names(self.classes_)
         rows = [
             [it.probabilities.get(name, 0.0) for name in names] for it in found
@@ -115,6 +116,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         chosen = {"preset": self.preset, "steps": self.steps, "epochs": self.epochs, "budget": self.budget}
         values: dict[str, Any] = {f"train.{name}": value for name, value in chosen.items() if value is not None}
         values |= {"train.seed": self.seed, "train.task": "classify", "data.train": (str(data),)}
+        values["data.label_kind"] = ""  # one label per text
         if not isinstance(self.settings, Mapping | None):
             what = f"settings={self.settings!r} isn't a mapping"
             expected = "settings by dotted name, such as {'model.dropout': 0.3}"

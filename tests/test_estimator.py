@@ -196,6 +196,7 @@ def test_a_setting_that_there_is_not_is_told() -> None:
     [
         ({"settings": {"train.seed": 1}}, "train.seed"),
         ({"settings": {"train.task": "generate"}}, "train.task"),
+        ({"settings": {"data.label_kind": "number"}}, "data.label_kind"),
         ({"steps": 2, "settings": {"train.steps": 3}}, "train.steps"),
     ],
 )

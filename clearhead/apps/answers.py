@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, cast
 
+from ..scoring.number_scores import spelled
+
 
 class _Record:
     """What records that are printed or sent have in common."""
@@ -150,6 +152,28 @@ class TargetLabels(_Record):
     unknown: tuple[str, ...] = ()
     long: ClassVar[int] = 0
     cut: int = 0
+
+
+@dataclass(frozen=True)
+class Numbered(_Record):
+    """A number that a text has according to a model.
+
+    Attributes:
+        unknown: as in `Reading`.
+        long: always 0, because training cuts long texts too.
+        cut: as in `Reading`.
+    """
+
+    text: str
+    number: float
+    unknown: tuple[str, ...] = ()
+    long: ClassVar[int] = 0
+    cut: int = 0
+
+    @property
+    def label(self) -> str:
+        """The number as it's printed."""
+        return spelled(self.number)
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,17 @@ import numpy as np
 
 from ..config.task_spec import Column
 from ..tasks.classify.multi_target import TargetClassification
+from ..tasks.classify.regression import Regression
 from ..tasks.classify.several import MultiLabelClassification
 from ..tasks.classify.task import Classification
-from .answers import Labelled, LabelSet, Reading, TargetLabels
+from .answers import Labelled, LabelSet, Numbered, Reading, TargetLabels
 from .app import App, all_settings_but
 from .inputs import as_source, as_sources, is_one_source
 
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
 
-_Found: TypeAlias = Labelled | LabelSet | TargetLabels
+_Found: TypeAlias = Labelled | LabelSet | TargetLabels | Numbered
 
 
 class Classifier(App):
@@ -40,6 +41,8 @@ class Classifier(App):
     def columns(self) -> Mapping[str, Column]:
         if isinstance(self.task, MultiLabelClassification):
             return {"label": Column("label")}
+        if isinstance(self.task, Regression):
+            return {"number": Column("number", "number")}
         if not isinstance(self.task, TargetClassification):
             return super().columns
         names = [it.name for it in self.task.targets]
@@ -56,20 +59,23 @@ class Classifier(App):
         """Return the most likely label of one text, or of each text in a list.
 
         A model that gives texts several labels returns a list of labels for each. A model with several targets returns
-        a dictionary with the label of each.
+        a dictionary with the label of each, and a model of numbers a float.
         """
         one = is_one_source(text, self.task.modalities)
         results = self.results([cast(str, text)] if one else text, **decode)
         found = [_labels(it) for it in results]
         return found[0] if one else found
 
-    def results(self, texts: Sequence[str], **decode: Any) -> list[Labelled] | list[LabelSet] | list[TargetLabels]:
+    def results(
+        self, texts: Sequence[str], **decode: Any
+    ) -> list[Labelled] | list[LabelSet] | list[TargetLabels] | list[Numbered]:
         """Label texts and return full records in the same order. Long texts are truncated."""
         texts = as_sources(texts, self.task.modalities)
         encoded, cut = self.task.reader.encode(texts)
         together = self.decode_config(**decode).batch_tokens
-        found = np.exp(self.task.log_probabilities(self.model, self.task.reader.joined(encoded), together))
-        return cast("list[Labelled]", [*map(self._result, texts, found.tolist(), cut)])
+        found = self.task.log_probabilities(self.model, self.task.reader.joined(encoded), together)
+        values = found if isinstance(self.task, Regression) else np.exp(found)
+        return cast("list[Labelled]", [*map(self._result, texts, values.tolist(), cut)])
 
     def explain(self, text: str, **decode: Any) -> "Explanation":
         """Label a text and record the model's computation. A long text is truncated."""
@@ -81,6 +87,8 @@ class Classifier(App):
 
     def _result(self, text: str, probabilities: list[float], cut: int) -> _Found:
         unknown = self.task.reader.unknown_words(text)
+        if isinstance(self.task, Regression):
+            return Numbered(text, probabilities[0], unknown, cut=cut)
         if isinstance(self.task, TargetClassification):
             ranked = {it.name: _ranked(it.labels, probabilities[it.place]) for it in self.task.targets}
             labels = {name: next(iter(own)) for name, own in ranked.items()}
@@ -103,4 +111,6 @@ def _labels(found: _Found) -> Any:
     """Return what is said of a text."""
     if isinstance(found, LabelSet):
         return [*found.labels]
+    if isinstance(found, Numbered):
+        return found.number
     return dict(found.labels) if isinstance(found, TargetLabels) else found.label

@@ -50,7 +50,8 @@ class DataConfig:
     label_kind: str = setting(
         "",
         "several for any number of labels per text, and several:MARK if a cell separates them by another character "
-        "than |; targets if each of several columns has one label (default: detected; otherwise one label)",
+        "than |; targets if each of several columns has one label; number for numbers to predict (default: detected; "
+        "otherwise one label)",
     )
     reverse: bool = setting(False, "swap source and target")
     store: str = setting("", "folder that keeps the encoded data for later runs (default: delete it after the run)")
@@ -91,6 +92,10 @@ class DataConfig:
     thresholds: tuple[float, ...] = fact(
         (), "probability from which a text has each label, if it can have several (chosen after training; default: 0.5)"
     )
+    number_scale: tuple[float, ...] = fact(
+        (),
+        "mean and standard deviation of the training data's numbers, if data.label_kind is number (default: 0 and 1)",
+    )
     digest: str = fact("", "SHA-256 of the training data (recorded by training)")
     name: str = setting("", "name of the data set, for the model card")
     source: str = setting("", "origin of the data, for the model card")
@@ -107,12 +112,16 @@ class DataConfig:
         names = f"one character other than a quote or line break, or one of {', '.join(SEPARATORS)}"
         require(fits, "data.separator", self.separator, names, what="isn't a column separator")
         kind, colon, mark = self.label_kind.partition(":")
-        fits = kind in ("", "several", "targets") and (not colon or bool(kind == "several" and mark.strip(" \r\n")))
-        names = "several, several:MARK with a character such as ; that no label contains, or targets"
+        fits = kind in ("", "several", "targets", "number") and (
+            not colon or bool(kind == "several" and mark.strip(" \r\n"))
+        )
+        names = "several, several:MARK with a character such as ; that no label contains, targets, or number"
         require(fits, "data.label_kind", self.label_kind, names, what="isn't a kind of label")
         fits = len(self.thresholds) in (0, len(self.labels)) and all(0 <= it <= 1 for it in self.thresholds)
         expected = f"a number from 0 to 1 for each of the {len(self.labels):,} labels, or none"
         require(fits, "data.thresholds", self.thresholds, expected)
+        fits = not self.number_scale or (len(self.number_scale) == 2 and self.number_scale[1] > 0)
+        require(fits, "data.number_scale", self.number_scale, "a mean and a deviation above 0, or none")
         require(0 <= self.split < 1, "data.split", self.split, FRACTION)
         enough = self.vocab_size is None or self.vocab_size >= 5
         require(enough, "data.vocab_size", self.vocab_size, "5 or more, since there are 4 special tokens")

@@ -13,7 +13,7 @@ DROPOUT = ("model.dropout", "model.attention_dropout", "model.activation_dropout
 SPECIAL = tuple(f"model.{name}_id" for name in ("pad", "bos", "eos", "unk", "mask", "start"))
 FOUND_IN_DATA = (  # facts that training finds; the others come with an imported vocabulary
     *("model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes"),
-    *("data.labels", "data.thresholds", "data.unanswerable", "data.digest"),
+    *("data.labels", "data.thresholds", "data.number_scale", "data.unanswerable", "data.digest"),
 )
 SHAPE = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers", "model.n_decoder_layers")
 

@@ -43,7 +43,8 @@ class TaskSpec:
         task: its class in `clearhead/tasks/NAME/task.py`.
         needs: settings of the model that have a fixed value.
         variants: its classes for other data, each as (module, class) in `clearhead/tasks/NAME`: by modality ("image",
-            "audio"), for "prompts" with answers, and by data.label_kind ("several", "targets").
+            "audio"), for "prompts" with answers, and by data.label_kind ("several", "targets",
+            "number").
         summary: what a request at /api/TASK does.
         method: what a server does with the inputs, a key of `serving.work.METHODS`, or continuations.
         fields: what a request at /api/TASK has besides the model and the search settings, inputs first.
@@ -105,6 +106,7 @@ TASKS: dict[str, TaskSpec] = {
             "audio": ("media", "AudioClassification"),
             "several": ("several", "MultiLabelClassification"),
             "targets": ("multi_target", "TargetClassification"),
+            "number": ("regression", "Regression"),
         },
         columns={"label": Column("label"), "probability": Column("probability", "number")},
         example=".",

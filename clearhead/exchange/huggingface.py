@@ -228,6 +228,10 @@ def folder_files(
         ModelError: no family has all parts of the model. The message names those that the nearest one lacks.
     """
     kind, theirs = _nearest(config)
+    if config.data.number_scale:  # their head says the number itself
+        mean, deviation = config.data.number_scale
+        weight, bias = (weights[name] * deviation for name in ("head.linear.weight", "head.linear.bias"))
+        weights = {**weights, "head.linear.weight": weight, "head.linear.bias": bias + mean}
     files = {CONFIG: (json.dumps(theirs, indent=2) + "\n").encode()} | kind.files(config)
     if config.train.task == "embed":
         files |= embedding_files(config)

@@ -85,10 +85,10 @@ def make_head(config: ModelConfig, front: Front) -> ClassPredictor | SpanFinder 
     """Return the head of an encoder-only model, or None if it has none."""
     match config.head:
         case "class":
-            if config.n_classes < 2:
+            if config.n_classes < 1:
                 raise ConfigError(
                     f"model.n_classes={config.n_classes} is too few for a classifier",
-                    expected="at least 2, the number of labels",
+                    expected="the number of labels, or 1 for a number",
                     name="model.n_classes",
                     value=config.n_classes,
                 )

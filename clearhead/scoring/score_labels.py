@@ -55,6 +55,12 @@ LABELS = _Labels(
         "micro_f1": Label("micro F1", ".4f", "F1 of all decisions whether a text has a label"),
         "macro_f1": Label("macro F1", ".4f", "mean F1 of the labels"),
         "mean_average_precision": Label("mAP", ".4f", "mean area under the precision-recall curves of the labels"),
+        "rmse": Label("RMSE", ".4g", "root of the mean squared error", lower=True),
+        "mse": Label(
+            "squared error", ".4g", "mean squared difference from the correct number", usual=False, lower=True
+        ),
+        "pearson": Label("Pearson", ".4f", "correlation with the correct numbers"),
+        "spearman": Label("Spearman", ".4f", "correlation of the ranks"),
         "negative_log_likelihood": Label("nats per example", ".4f", "-log p of the correct label", lower=True),
         "calibration_error": Label(
             "calibration", ".4f", "mean gap between confidence and accuracy, in 15 bins", False, lower=True

@@ -29,6 +29,7 @@ _ROLES = {"translate": SENTENCES, "classify": LABELLED, "summarize": SUMMARIES}
 _KINDS = {
     "several": "each text has any number of labels",
     "targets": "each text has a label in each of several columns",
+    "number": "each text has a number",
 }
 _STRANGE = 0.1  # minimum share of other values than 0 and 1 in a column that surely has labels
 _UNREAD = DetectedTask("translate", "")

@@ -46,8 +46,10 @@ def preview(config: Config, check: Callable[[Config], Iterable[str]] = lambda _:
             yield corpus.note
         config = config.assign(task.from_data(corpus, config), "data")  # raises the same errors as in training
         yield from check(config)
-        if task.has_labels:
+        if task.has_labels and config.data.label_kind != "number":
             yield _labels(corpus, task.units.examples)
+        if config.data.number_scale:
+            yield "numbers to train on: mean {:.4g}, standard deviation {:.4g}".format(*config.data.number_scale)
         unread = set[str]()
         if config.data.modality != "text":
             unread = yield from media_preview(corpus, config)

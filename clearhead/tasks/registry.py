@@ -43,5 +43,10 @@ def task_named(name: str) -> type[Task]:
     raise unknown_task(name, TASKS)
 
 
+def classes_of(name: str) -> list[type[Task]]:
+    """Return the classes of a built-in task, for all data that it reads."""
+    return [task_named(name), *(_imported(name, *it) for it in TASKS[name].variants.values())]
+
+
 def _imported(name: str, module: str, class_name: str) -> type[Task]:
     return getattr(import_module(f"{__package__}.{name}.{module}"), class_name)

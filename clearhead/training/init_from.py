@@ -23,7 +23,7 @@ from ..tokenization.source_and_target import Tokenizers
 _FREE = (*DROPOUT, "model.augment")
 OF_TASK = (
     *("model.head", "model.n_classes", "model.pooling", "model.normalize", "model.n_token_types", "model.copy"),
-    "data.labels",
+    *("data.labels", "data.number_scale"),
 )
 # of an encoder, which has other heads
 _OF_HEAD = ("model.head_layer", "model.projection_bias", "model.n_separators")
@@ -31,7 +31,7 @@ _NAMED = 3  # labels in a message
 _KINDS = {"text": "texts", **PLURAL}  # by modality
 KEPT = (
     *(name for name in (f"model.{field.name}" for field in fields(ModelConfig)) if name not in _FREE),
-    *(f"data.{name}" for name in ("tokenizer", "vocab_size", "joint", "normalise", "labels")),
+    *(f"data.{name}" for name in ("tokenizer", "vocab_size", "joint", "normalise", "labels", "number_scale")),
 )
 
 

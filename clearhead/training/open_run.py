@@ -18,7 +18,7 @@ from ..folder.model_folder import read_config
 from ..model.assembly import check_parts
 from ..tasks.base import EvaluationResult, Task
 from ..tasks.detect import with_modality, with_task
-from ..tasks.registry import task_named, task_of
+from ..tasks.registry import classes_of, task_of
 from ..tasks.settling import check_best, check_patience
 from .activations import check_compiler
 from .choices.hyperparameters import choose_device
@@ -204,7 +204,7 @@ def check_early(config: Config) -> None:
         config = with_modality(config)
         check_search(task_of(config).settle(config))
     elif config.is_users("train.best"):
-        scores = [name for task in TASKS for name in task_named(task).scores]
+        scores = [score for name in TASKS for it in classes_of(name) for score in it.scores]
         check_best(config, scores, "any task")
         check_patience(config, [*dict.fromkeys(scores)])
 

@@ -198,7 +198,7 @@ class Shelf:
             "labels": list(data.labels),  # the tokens contain label ids
         }
         if data.label_kind:
-            key |= {"label kind": data.label_kind}
+            key |= {"label kind": data.label_kind, "number scale": [*data.number_scale]}
         if train.loss_on:
             key |= {"template": data.template, "loss on": train.loss_on}
         name = hashlib.sha256(repr(key).encode()).hexdigest()[:16]

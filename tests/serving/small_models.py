@@ -48,6 +48,12 @@ KINDS: dict[str, dict[str, Any]] = {
         "data.labels": ("mood=cold", "mood=warm", "place=in", "place=out"),
         "data.label_kind": "targets",
     },
+    "number": {
+        "train.task": "classify",
+        "data.labels": ("stars",),
+        "data.label_kind": "number",
+        "data.number_scale": (3.0, 2.0),
+    },
     "see": {"train.task": "classify", "data.labels": ("lies", "stands"), **IMAGE},
     "transcribe": {"train.task": "transcribe", "data.joint": True, "decode.max_extra": 4, **AUDIO},
 }

@@ -10,7 +10,7 @@ from ..weight_names import Name, blocks
 from .family import Family, no_counterpart
 from .hf_config import HfConfig
 
-MULTI_LABEL = "multi_label_classification"  # a problem_type
+MULTI_LABEL, REGRESSION = "multi_label_classification", "regression"  # values of problem_type
 Weights: TypeAlias = Sequence[tuple[str, str]]  # our name of a layer, and theirs
 
 
@@ -61,6 +61,8 @@ class EncoderFamily(Family):
         if config.data.label_kind == "targets":
             raise no_counterpart({"data.label_kind": "targets"}, self.title, {"data.label_kind": "several"})
         names = {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
+        if config.data.label_kind == "number":
+            return {**names, "problem_type": REGRESSION}
         if not config.data.label_separator:
             return names
         thresholds = {"thresholds": [*config.data.thresholds]} if config.data.thresholds else {}
@@ -88,18 +90,23 @@ class EncoderFamily(Family):
 
 def _labels(hf_config: HfConfig, *, several: bool) -> tuple[str, ...]:
     """Return the labels in the order of their numbers."""
-    hf_config.expect("problem_type", "single_label_classification", *((MULTI_LABEL,) if several else ()))
+    hf_config.expect("problem_type", "single_label_classification", *((MULTI_LABEL, REGRESSION) if several else ()))
+    is_number = hf_config.get("problem_type") == REGRESSION
     named = hf_config.get("id2label")
     if named is None:
-        return tuple(f"LABEL_{i}" for i in range(hf_config.get("num_labels", 2)))
+        named = {str(i): f"LABEL_{i}" for i in range(hf_config.get("num_labels", 2))}
     labels = tuple(named.get(str(i)) for i in range(len(named)))
-    if len(labels) < 2 or None in labels:
+    if is_number and len(labels) != 1:
+        raise hf_config.unsupported("problem_type", expected=f"one label for {REGRESSION}")
+    if (len(labels) < 2 and not is_number) or None in labels:
         raise hf_config.unsupported("id2label", expected="two labels or more, numbered from 0")
     return labels
 
 
 def _several(hf_config: HfConfig, labels: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of a model that gives a text any number of labels, or none."""
+    """Return the settings of a model that gives a text any number of labels, or a number; none for any other."""
+    if hf_config.get("problem_type") == REGRESSION:
+        return {"data.label_kind": "number"}
     if hf_config.get("problem_type") != MULTI_LABEL:
         return {}
     found = hf_config.get("thresholds", [])  # other programs ignore them

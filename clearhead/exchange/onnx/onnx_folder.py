@@ -169,6 +169,8 @@ def _description(loaded: LoadedModel, found: "list[Graph]", precision: str, toke
         task = cast(Any, loaded.task)
         if config.data.label_kind == "targets":  # a softmax of the logits of each target
             values["targets"] = {it.name: list(it.labels) for it in task.targets}
+        elif config.data.label_kind == "number":
+            values |= {"mean": task.scale[0], "deviation": task.scale[1]}  # the number is mean + logit * deviation
         elif config.data.label_kind:  # a sigmoid of each logit is the probability of a label
             values |= {"several_labels": True, "thresholds": list(task.thresholds)}
     front = {"patches": ("image_size", "image_channels"), "frames": ("sample_rate",)}.get(model.front, ())

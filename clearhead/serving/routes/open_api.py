@@ -7,7 +7,7 @@ import msgspec
 from starlette.routing import Route
 
 from ...apps.answerer import FoundAnswer
-from ...apps.answers import Labelled, LabelSet, PlainAnswer, Result, Scored, TargetLabels
+from ...apps.answers import Labelled, LabelSet, Numbered, PlainAnswer, Result, Scored, TargetLabels
 from ...config import TASKS
 from ...decode.continuation import Continuation
 from ...tasks.fill.fillings import Filled
@@ -82,13 +82,13 @@ def open_api(routes: Sequence[Route], shelf: ModelShelf) -> dict[str, Any]:
     """Return the OpenAPI document of these routes."""
     plain = {name: PlainAnswer for name, spec in TASKS.items() if spec.fields and f"/api/{name}" not in _REPLIES}
     classes = plain | _RECORDS
-    every = [*classes.values(), LabelSet, TargetLabels]
-    (*records, several, targets), components = msgspec.json.schema_components(every, ref_template=_REF)
+    every = [*classes.values(), LabelSet, TargetLabels, Numbered]
+    (*records, several, targets, number), components = msgspec.json.schema_components(every, ref_template=_REF)
     written = components["Continuation"]  # see its `to_dict`
     del written["properties"]["ids"]
     written["properties"]["prompt"], written["required"] = TEXT, [*written["properties"]]
     of_task = dict(zip(classes, records))
-    of_task["classify"] = {"anyOf": [of_task["classify"], several, targets]}  # the model decides
+    of_task["classify"] = {"anyOf": [of_task["classify"], several, targets, number]}  # the model decides
     replies = {**_REPLIES, **{f"/api/{task}": _some(record) for task, record in of_task.items()}}
     content = {path: {JSON: {"schema": schema}} for path, schema in body_schemas(shelf).items()}
     form = _object(["model"], file={"type": "string", "format": "binary"}, model=TEXT)

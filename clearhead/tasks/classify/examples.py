@@ -14,6 +14,7 @@ from ...data.encoding import Encoded
 from ...data.media_encoding import Readable
 from ...errors import DataError
 from ...readers.column_roles import by_target, label_list
+from ...readers.columns import is_number
 from ...readers.lines import shown
 from ...readers.pairs import Pairs
 from ...readers.skipped import Skipped
@@ -144,20 +145,23 @@ def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:
 
 def _expect_usable(corpus: LabelledCorpus, labels: Sequence[str], where: str = "", *, are_single: bool) -> None:
     found = f"{_named(labels)}{where}"
+    are_numbers = len(labels) > 1 and all(map(is_number, labels))
+    fix = "if they're numbers to predict, use `data.label_kind=number`" if are_numbers else ""
     if not 2 <= len(labels) <= _MOST:
-        raise _unusable(corpus, f"{found} to train on", f"2 to {_MOST:,} labels", len(labels))
+        raise unusable(corpus, f"{found} to train on", f"2 to {_MOST:,} labels", len(labels), fix)
     if are_single and len(corpus) >= _ENOUGH and len(labels) > _REPEATED * len(corpus):
         found += f" for {len(corpus):,} {corpus.source.roles.plural[0]} to train on, almost one for each"
-        raise _unusable(corpus, found, "labels that are repeated; numbers can't be predicted", len(labels))
+        raise unusable(corpus, found, "labels that are repeated", len(labels), fix)
 
 
-def _unusable(corpus: LabelledCorpus, found: str, expected: str, value: int) -> DataError:
+def unusable(corpus: LabelledCorpus, found: str, expected: str, value: int, fix: str = "") -> DataError:
+    """Return the error for labels that can't be trained on."""
     source = corpus.source
     files = f"{' and '.join(source.report.paths)} {'have' if source.is_aligned else 'has'}"
     return DataError(
         f"{files} {found} (read as {source.report.form})",
         expected=expected,
-        fix=_OTHER_COLUMN + source.roles.plural[0] if source.has_columns else "",
+        fix="\n  ".join(filter(None, [fix, _OTHER_COLUMN + source.roles.plural[0] if source.has_columns else ""])),
         name="data.labels",
         value=value,
     )

@@ -133,7 +133,7 @@ class MultiLabelClassification(Classification):
     def hold_out(self, data: Pairs) -> HeldOutSeveral:  # type: ignore[override]
         return HeldOutSeveral.of(data, self.reader, self.labels, self.separator)
 
-    def cross_entropy(self, logits: "Tensor", examples: LabelledExamples, rows: IntArray, smoothing: float) -> "Tensor":
+    def criterion(self, logits: "Tensor", examples: LabelledExamples, rows: IntArray, smoothing: float) -> "Tensor":
         """Return the binary cross-entropy of each label, summed over labels and texts. (B, C), (B,) -> ()"""
         from ..loss import label_cross_entropy
 

@@ -107,12 +107,12 @@ class Classification(Task):
             texts = cast("EncoderModel", model).encoder.embedding.augment(texts)
         drops = any(self.config.value(name) for name in DROPOUT)
         if not (self.config.train.r_drop and drops):
-            return self.cross_entropy(model(texts), examples, rows, smoothing)
+            return self.criterion(model(texts), examples, rows, smoothing)
         both = model(torch.cat((texts, texts)))
-        right = self.cross_entropy(both, examples, np.tile(rows, 2), smoothing)
+        right = self.criterion(both, examples, np.tile(rows, 2), smoothing)
         return right / 2 + self.config.train.r_drop / 4 * self.disagreement(both, examples, rows)
 
-    def cross_entropy(self, logits: "Tensor", examples: LabelledExamples, rows: IntArray, smoothing: float) -> "Tensor":
+    def criterion(self, logits: "Tensor", examples: LabelledExamples, rows: IntArray, smoothing: float) -> "Tensor":
         """Return the cross-entropy, summed over the texts in these rows. (B, C), (B,) -> ()"""
         from ..loss import class_cross_entropy
 
@@ -173,8 +173,9 @@ class Classification(Task):
         from ...inspection.views.contrast import Labels
 
         if kind := self.config.data.label_kind:
-            what, expected = "a model that gives a text several labels can't be explained", "one label per text"
-            fix = "use `clearhead classify --json` for the probability of each label"
+            gives = "predicts a number" if kind == "number" else "gives a text several labels"
+            what, expected = f"a model that {gives} can't be explained", "one label per text"
+            fix = "use `clearhead classify --json` for all that it says"
             raise ConfigError(what, expected=expected, fix=fix, name="data.label_kind", value=kind)
         check_filled(text)
         sources = self.reader.joined(self.reader.encode([text])[0])

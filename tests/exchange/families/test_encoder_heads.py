@@ -250,6 +250,26 @@ def test_thresholds_that_do_not_fit_the_labels_are_an_error(changed, thresholds)
     assert caught.value.name == "thresholds"
 
 
+@pytest.mark.parametrize("family", ["Bert", "Roberta", "DistilBert"])
+def test_a_number_is_the_output_of_an_exported_head_and_of_one_read_again(changed, hf, family, tmp_path) -> None:
+    imported = read(changed(family))
+    theirs = hf.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
+    [text] = [line for line in LINES[:40] if 5 < len(line) < 30][:1]
+    ids = torch.tensor([TOKENIZERS[family].encode(text).ids])
+    number = {"data.label_kind": "number", "data.labels": ("stars",), "data.number_scale": (10.0, 4.0)}
+    config = imported.config.assign({**number, "model.n_classes": 1}, "data")
+    weights = {name: it[:1] if name.startswith("head.linear.") else it for name, it in imported.weights.items()}
+    (out := tmp_path / "exported").mkdir()
+    save_exported(replace(imported, config=config, weights=weights), out)
+    again = hf.AutoModelForSequenceClassification.from_pretrained(out).eval()
+    assert (again.config.problem_type, again.config.id2label) == ("regression", {0: "stars"})
+    with torch.no_grad():
+        expected = 10 + 4 * theirs(ids).logits[0, 0].item()
+        assert again(ids).logits[0].tolist() == pytest.approx([expected], abs=1e-5)
+    app = clearhead.load(import_model(out, tmp_path / "model"))
+    assert app(text) == pytest.approx(expected, abs=1e-5) and app.labels == ("stars",)
+
+
 def test_several_targets_have_no_counterpart(changed, tmp_path) -> None:
     imported = read(changed("Bert"))
     labels = {"data.label_kind": "targets", "data.labels": ("a=x", "b=x")}

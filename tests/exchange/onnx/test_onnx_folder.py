@@ -129,6 +129,17 @@ def test_targets_have_a_softmax_of_their_own(tmp_path: Path) -> None:
     assert start == logits.shape[1] == len(about["labels"])
 
 
+@pytest.mark.slow
+def test_a_number_needs_mean_and_deviation(tmp_path: Path) -> None:
+    app = load(make(tmp_path / "model", "number"), device="cpu")
+    export(app.loaded, tmp_path / "onnx", precision="fp32")
+    about = json.loads((tmp_path / "onnx" / "model.json").read_text(encoding="utf-8"))
+    tokens = app.task.reader.joined(app.task.reader.encode(["She sings."])[0])
+    session = onnxruntime.InferenceSession(tmp_path / "onnx" / "encoder.onnx")
+    [logits] = session.run(None, {"source": np.array([tokens[0]])})
+    assert about["mean"] + about["deviation"] * logits[0, 0] == pytest.approx(app("She sings."), abs=1e-5)
+
+
 def test_two_vocabularies_are_two_files(tmp_path: Path) -> None:
     values = {"data.joint": False, "data.tokenizer": "word", "data.train": ["pairs.tsv"], "data.batch_tokens": 512}
     values |= {"model.d_model": 8, "model.n_heads": 2, "model.d_ff": 8, "model.max_len": 20, "model.tie": "target"}

@@ -128,7 +128,7 @@ def test_one_bad_text_fails_no_other_request(served) -> None:
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         kind: make(tmp_path_factory.mktemp(kind), kind)
-        for kind in ("generate", "sample", "classify", "labels", "targets", "see")
+        for kind in ("generate", "sample", "classify", "labels", "targets", "number", "see")
     }
 
 
@@ -205,6 +205,14 @@ def test_targets_have_a_label_each(others, folders) -> None:
     assert found["labels"].keys() == found["probability"].keys() == {"mood", "place"}
     components = others.ask("GET", "/openapi.json").json()["components"]["schemas"]
     assert {*components["TargetLabels"]["properties"]} | {"format_version"} == {*found}
+
+
+def test_a_number_is_a_number(others, folders) -> None:
+    [expected] = plain(load(folders["number"]).results(["She sings."]))
+    found = others.post("/api/classify", {"text": "She sings.", "model": "number"}).json()
+    same(found, expected)
+    components = others.ask("GET", "/openapi.json").json()["components"]["schemas"]
+    assert {*components["Numbered"]["properties"]} | {"format_version"} == {*found}
 
 
 @pytest.fixture(scope="module")

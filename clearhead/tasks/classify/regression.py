@@ -1,0 +1,212 @@
+"""Regression: an encoder whose only output is a number, trained on the squared error of standardised numbers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ...config import Config, DecodeConfig
+from ...config.values import require
+from ...data.corpus import LabelledCorpus
+from ...data.encoding import Encoded
+from ...decode.model_handle import ModelHandle, as_module
+from ...errors import DataError
+from ...readers.columns import is_number
+from ...readers.lines import shown
+from ...readers.pairs import Pairs
+from ...readers.skipped import Report
+from ...scoring.bootstrap import FloatArray
+from ...scoring.number_scores import NumberScores, number_scores, spelled
+from ...tokenization.ragged import IntArray, Ragged
+from ..base import EvaluationResult, ExampleEncoder, HeldOut
+from ..source_reader import SourceReader, on_device
+from .examples import LabelledEncoder, LabelledExamples, unusable
+from .task import Classification
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class NumberedExamples(LabelledExamples):
+    """Texts as tokens. The target of each is the bits of its standardised number."""
+
+    @cached_property
+    def values(self) -> FloatArray:
+        """The standardised number of each text. (N,)"""
+        return np.ascontiguousarray(self.targets.tokens, np.int32).view(np.float32)
+
+
+@dataclass(frozen=True)
+class NumberedEncoder(LabelledEncoder):
+    """Tokenizes texts and standardises their numbers.
+
+    Args:
+        scale: mean and deviation.
+    """
+
+    scale: tuple[float, float] = field(kw_only=True)
+
+    def __call__(self, pairs: Pairs) -> Encoded:
+        values = numbers_of(zip(pairs.lines, pairs.targets), pairs.report)
+        found = super().__call__(Pairs(pairs.sources, [""] * len(pairs), pairs.lines, pairs.report))
+        return replace(found, targets=standardised(values, self.scale))
+
+
+@dataclass(frozen=True)
+class HeldOutNumbered(HeldOut):
+    """Held-out texts.
+
+    Args:
+        truth: the number of each text (N,).
+    """
+
+    truth: FloatArray = field(kw_only=True)
+
+    @classmethod
+    def of(cls, pairs: Pairs, reader: SourceReader, task: "Regression") -> "HeldOutNumbered":
+        """Prepare texts for scoring."""
+        found, truth = reader.readable(pairs), numbers_of(zip(pairs.lines, pairs.targets), pairs.report)
+        examples = task.examples((found.arrays, standardised(truth, task.scale)))
+        references, n_cut = [[spelled(it)] for it in truth.tolist()], int((found.cut > 0).sum())
+        return cls(examples, found.unread, n_cut, pairs.sources, references, found.arrays, truth=truth)
+
+
+def numbers_of(labels: Iterable[tuple[int, str]], report: Report) -> FloatArray:
+    """Return the numbers in cells with their lines. (N,)
+
+    Raises:
+        DataError: a cell isn't a number.
+    """
+    found = []
+    for line, cell in labels:
+        if not is_number(cell):
+            raise DataError(
+                f"{' and '.join(report.paths)}: the label of {report.place(line)} isn't a number: {shown(cell)}",
+                expected="a number such as 3 or -0.5",
+                fix="correct the line or, if other columns have text and number, name them with "
+                "`data.source_column=NAME` and `data.target_column=NAME`",
+                name="data.label_kind",
+                value=cell,
+                line=line,
+            )
+        found.append(float(cell.strip('"')))
+    return np.array(found, np.float64)
+
+
+def standardised(values: FloatArray, scale: tuple[float, float]) -> Ragged:
+    """Return the bits of the numbers without mean and deviation, as float32. (N,) -> N sequences of one"""
+    mean, deviation = scale
+    bits = ((values - mean) / deviation).astype(np.float32).view(np.int32)
+    return Ragged.of(bits, np.ones(len(bits), np.int64))
+
+
+@dataclass(frozen=True)
+class RegressionScores:
+    """The scores of numbers.
+
+    Args:
+        scores: squared error and correlations.
+        loss: the mean squared error of standardised numbers.
+    """
+
+    scores: NumberScores
+    loss: float
+
+    def to_dict(self) -> dict[str, Any]:
+        values = self.scores.to_dict()
+        return {"texts": values.pop("examples"), **values}
+
+
+class Regression(Classification):
+    """Predict a number for each text."""
+
+    title = "A model that predicts numbers from texts"
+    training_data = "texts with numbers"
+    defaults: ClassVar[dict[str, Any]] = {**Classification.defaults, "train.r_drop": 0.0, "train.label_smoothing": 0.0}
+    scores = ("loss", "pearson", "spearman")
+    compared_by = ("mse",)
+
+    @classmethod
+    def derived(cls, config: Config) -> Mapping[str, Any]:
+        for name, off in {"train.balance": "false", "train.r_drop": "0", "train.label_smoothing": "0"}.items():
+            what, fix = "is for labels, not for numbers", f"leave out {name}"
+            require(not config.value(name), name, config.value(name), off, what=what, fix=fix)
+        return super().derived(config)
+
+    @classmethod
+    def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
+        """Return the settings for the numbers in the data: their mean and deviation, unless those are known."""
+        assert isinstance(data, LabelledCorpus)
+        values = numbers_of(((line, cell) for line, _, cell in data), data.source.report)
+        deviation = float(values.std())
+        if not 0 < deviation < np.inf:
+            raise unusable(data, f"only the number {spelled(values[0])} to train on", "different numbers", 1)
+        if config.train.init_from and config.data.labels:
+            return {}
+        labels = (config.data.target_column or "number",)
+        return {"data.labels": labels, "model.n_classes": 1, "data.number_scale": (float(values.mean()), deviation)}
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """The mean and the deviation of the training data's numbers."""
+        mean, deviation = self.config.data.number_scale or (0.0, 1.0)
+        return mean, deviation
+
+    @property
+    def stored_as(self) -> tuple[str, str]:
+        return super().stored_as[0], "<i4"
+
+    @property
+    def encoder(self) -> ExampleEncoder:
+        encoder = super().encoder
+        assert isinstance(encoder, LabelledEncoder)
+        return NumberedEncoder(encoder.reader, (), encoder.limit, scale=self.scale)
+
+    def examples(self, sides: tuple[Ragged, Ragged]) -> NumberedExamples:
+        return NumberedExamples(*sides, positions=self.reader.positions)
+
+    def hold_out(self, data: Pairs) -> HeldOutNumbered:  # type: ignore[override]
+        return HeldOutNumbered.of(data, self.reader, self)
+
+    def any_target(self, number: int) -> list[int]:
+        return [int(np.float32(number).view(np.int32))]
+
+    def criterion(  # type: ignore[override]
+        self, logits: "Tensor", examples: NumberedExamples, rows: IntArray, smoothing: float
+    ) -> "Tensor":
+        """Return the squared error, summed over the texts in these rows. (B, 1), (B,) -> ()"""
+        import torch
+
+        wide = logits[:, 0].to(torch.promote_types(logits.dtype, torch.float32))
+        return ((wide - on_device(examples.values[rows], self.config.train.device)) ** 2).sum()
+
+    def log_p(self, logits: "Tensor") -> "Tensor":
+        """Return the numbers, which take the place of log-probabilities. (B, 1) -> (B, 1)"""
+        mean, deviation = self.scale
+        return logits * deviation + mean
+
+    def answers(self, model: "nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
+        """Return the number of each text."""
+        encoded, _ = self.reader.encode(texts)
+        found = self.log_probabilities(model, self.reader.joined(encoded), decode.batch_tokens)
+        return [spelled(it) for it in found[:, 0].tolist()]
+
+    def evaluate(  # type: ignore[override]
+        self, model: "ModelHandle | nn.Module", held_out: HeldOutNumbered, decode: DecodeConfig
+    ) -> EvaluationResult:
+        found = self.log_probabilities(as_module(model), held_out.encoded, decode.batch_tokens)[:, 0]
+        scores = number_scores(found, held_out.truth)
+        return EvaluationResult(
+            RegressionScores(scores, scores.mse.mean / self.scale[1] ** 2),
+            held_out.sources,
+            [spelled(it) for it in found.tolist()],
+            held_out.references,
+            lambda: {"mse": scores.mse.values},
+        )
+
+    def numbers(self, scores: RegressionScores) -> dict[str, float]:  # type: ignore[override]
+        of = scores.scores
+        return {"loss": scores.loss, "rmse": of.rmse, "pearson": of.pearson, "spearman": of.spearman}
