@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,16 @@ def test_weights_that_arent_finite_numbers_are_named(gpt2: Path, content: torch.
 def test_a_model_of_clearhead_needs_no_import(gpt2: Path, tmp_path: Path) -> None:
     own = import_model(gpt2, tmp_path / "own")
     assert "is a model of Clearhead" in fails(own)
+
+
+def test_a_zip_archive_is_read_as_its_folder_and_named_in_errors(gpt2: Path, tmp_path: Path) -> None:
+    for name in ("metadata.json", "data.npz"):  # as packages of Argos Translate and downloads of OPUS-MT have them
+        (gpt2 / name).write_text("{}")
+    path = Path(shutil.make_archive(str(tmp_path / "download"), "zip", tmp_path, "gpt2"))
+    assert clearhead.load(import_model(path, tmp_path / "own")).config.train.task == "generate"
+    edit(gpt2, model_type="gpt3")
+    path = Path(shutil.make_archive(str(tmp_path / "download"), "zip", tmp_path, "gpt2"))
+    assert f"{path}/gpt2/config.json has model_type='gpt3'" in fails(path)
 
 
 @pytest.mark.parametrize(("task", "said"), [("fill", "a BertModel can't be used for fill"), ("generate", "expected: ")])
