@@ -18,7 +18,6 @@ from . import sentencepiece_models
 
 _FILES = "tokenizer.json, vocab.json and merges.txt, vocab.txt, or a SentencePiece model"
 TOKENIZER, TARGET_TOKENIZER = "tokenizer.json", "target_tokenizer.json"
-_SOURCE, _TARGET = "source.spm", "target.spm"
 _SENTENCEPIECE = ("spiece.model", "tokenizer.model", "sentencepiece.bpe.model")
 SETTINGS, _ADDED = "tokenizer_config.json", "added_tokens.json"
 _ROLES = ("bos", "eos", "cls", "sep", "pad", "unk", "mask")
@@ -55,9 +54,9 @@ def read_tokenizer(folder: Path, model_type: str = "") -> str:
         return str(_listed(_byte_level(folder, model_type), folder).to_str())
     if (folder / "vocab.txt").is_file():
         return str(_listed(_word_piece(folder), folder).to_str())
-    if (folder / _SOURCE).is_file() and (folder / _TARGET).is_file():
+    if all((folder / name).is_file() for name in sentencepiece_models.SIDES):
         ids, own = _ids(folder / "vocab.json"), folder / "target_vocab.json"
-        return sentencepiece_sides(folder, ids, _ids(own) if own.is_file() else ids)
+        return sentencepiece_models.convert_sides(folder, ids, _ids(own) if own.is_file() else ids)
     for name in _SENTENCEPIECE:
         if (folder / name).is_file():
             found = tokenizers.Tokenizer.from_str(sentencepiece_models.convert(folder / name))
@@ -121,19 +120,6 @@ def _flags(token: Any) -> dict[str, Any]:
     """Return a token in a file as arguments of AddedToken."""
     given = token if isinstance(token, dict) else {"content": token}
     return {name: it for name, it in given.items() if name in _FLAGS}
-
-
-def sentencepiece_sides(folder: Path, source_ids: Mapping[str, int], target_ids: Mapping[str, int]) -> str:
-    """Return the text of the tokenizers source.spm and target.spm, whose tokens have these ids.
-
-    Raises:
-        ModelError: one of them is missing or damaged.
-    """
-    convert = sentencepiece_models.convert
-    if missing := [name for name in (_SOURCE, _TARGET) if not (folder / name).is_file()]:
-        expected = f"SentencePiece models {_SOURCE} and {_TARGET}; no other subword model is supported"
-        raise ModelError(f"{folder} has no {missing[0]}", expected=expected, name=missing[0])
-    return _two(convert(folder / _SOURCE, source_ids), convert(folder / _TARGET, target_ids))
 
 
 def _two(source: str, target: str) -> str:

@@ -14,10 +14,12 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from ..errors import ConfigError, ModelError
 from ..folder.manifest import read_bytes
 from ..tokenization.backend import as_exceptions
+from ..tokenization.source_and_target import two_sides
 
 UNSEEN = "\ufdd0"
 """A noncharacter, which no text contains. It begins the names of tokens that no text is split into."""
 
+SIDES = ("source.spm", "target.spm")
 _SPACE, _MANY = "▁", 2**16
 _SPECIAL = ("<s>", "</s>", "<unk>", "<pad>")
 _NORMAL, _USER_DEFINED, _BYTE = 1, 4, 6  # types of pieces
@@ -63,6 +65,16 @@ def convert(path: Path, ids: Mapping[str, int] | None = None) -> str:
     found.add_special_tokens(special)
     found.add_tokens([tokenizers.AddedToken(UNSEEN + name) for name in codes])
     return str(found.to_str())
+
+
+def convert_sides(folder: Path, source_ids: Mapping[str, int], target_ids: Mapping[str, int]) -> str:
+    """Return the text of the tokenizers source.spm and target.spm of a folder, with these ids. See `convert`."""
+    for name in SIDES:
+        if not (folder / name).is_file():
+            expected = f"SentencePiece models {' and '.join(SIDES)}; no other subword model is supported"
+            raise ModelError(f"{folder} has no {name}", expected=expected, name=name)
+    source, target = (convert(folder / name, ids) for name, ids in zip(SIDES, (source_ids, target_ids)))
+    return source if source == target else two_sides(source, target)
 
 
 def _read(path: Path) -> tuple[Any, Any]:

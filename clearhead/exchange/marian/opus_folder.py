@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from ...errors import ModelError
-from ..hf_tokenizers import checked_ids, sentencepiece_sides
+from ..hf_tokenizers import checked_ids
 from ..huggingface import CONFIG, family, read_parts
 from ..imported import Imported
+from ..sentencepiece_models import convert_sides
 from .marian_options import count, layer_settings
 from .marian_yaml import Options, parse_options, read_options, read_vocabulary
 from .npz_weights import OPTIONS, NpzWeights, read_npz
@@ -45,7 +46,7 @@ def read_opus_folder(folder: Path, task: str | None = None) -> Imported:
     settings |= {"eos_token_id": target[_EOS], "pad_token_id": target[_PAD], "decoder_start_token_id": target[_PAD]}
     settings |= {"num_beams": count(folder / _DECODER, decoder, "beam-size"), "max_length": _LONGEST_ANSWER}
     settings["bad_words_ids"] = [[target[_PAD]]]
-    tokenizer = sentencepiece_sides(folder, source, target)
+    tokenizer = convert_sides(folder, source, target)
     imported = read_parts(family("marian"), path, settings, weights, tokenizer, task)
     imported.notes.extend(f"{it.name}, which {_DECODER} lists too, isn't read" for it in others)
     return imported
