@@ -29,7 +29,6 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
     """Write a model to the folder `out`, with its tokenizers. The model's tokens are those of their files.
 
     Args:
-        out: a folder that's new or empty.
         precision: the type of the numbers: fp32, fp16, bf16, int16 or int8.
 
     Raises:

@@ -102,11 +102,8 @@ def read_parts(
     weights = kind.adjusted(found, hf_config)
     unknown = [name for name in left if not matches(name, kind.unused)]
     if unknown:
-        raise ModelError(
-            f"{folder} has weights that {kind.title} doesn't have: {shortened(unknown)}",
-            expected=f"the weights of {' or '.join(kind.architectures)}",
-            name=unknown[0],
-        )
+        what = f"{folder} has weights that {kind.title} doesn't have: {shortened(unknown)}"
+        raise ModelError(what, expected=f"the weights of {' or '.join(kind.architectures)}", name=unknown[0])
     unread = [f"settings of {CONFIG} that aren't read: {', '.join(hf_config.unread)}"] if hf_config.unread else []
     return Imported(kind.title, config, tokenizer, weights, [*hf_config.notes, *unread])
 
@@ -172,12 +169,8 @@ def _task(hf_config: HfConfig, kind: "Family", asked: str | None) -> str:
         raise hf_config.unsupported("architectures", expected="a list of names")
     known = [name for name in names if name in kind.architectures]
     if names and not known:
-        raise ModelError(
-            f"{hf_config.path} is for {names[0]}, which can't be read",
-            expected=" or ".join(kind.architectures),
-            name="architectures",
-            value=names[0],
-        )
+        what = f"{hf_config.path} is for {names[0]}, which can't be read"
+        raise ModelError(what, expected=" or ".join(kind.architectures), name="architectures", value=names[0])
     own = kind.architectures[known[0]] if known else next(iter(kind.architectures.values()))
     fitting = kind.tasks_of(own) if known else kind.tasks
     if asked is not None and asked not in fitting:
@@ -188,10 +181,6 @@ def _task(hf_config: HfConfig, kind: "Family", asked: str | None) -> str:
 
 def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
     """Write a model to the folder `out`, for the nearest family.
-
-    Args:
-        out: a folder that's new or empty.
-        precision: fp32, the only one.
 
     Raises:
         ModelError: the model has a part without a counterpart.

@@ -10,15 +10,7 @@ from ..loading.loaded import LoadedModel
 
 
 def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
-    """Write a model folder to `out`, which is new or empty.
-
-    Args:
-        loaded: a model with an adapter.
-        precision: fp32, the only one.
-
-    Raises:
-        ModelError: the model has no adapter.
-    """
+    """Write a model folder to `out`. Raise ModelError if the model has no adapter."""
     folder = load_model_folder(loaded.path, allow_custom_code=True, base=loaded.base)  # `load` checked consent
     if not is_adapter(loaded.path):
         what = f"{loaded.path} has no adapter to merge"

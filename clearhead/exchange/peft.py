@@ -121,11 +121,6 @@ def import_adapter(folder: Path, base: Path, out: Path) -> None:
 def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
     """Write the adapter of a model to the folder `out`, for use with the base's export for Transformers.
 
-    Args:
-        loaded: a model with an adapter.
-        out: a folder that's new or empty.
-        precision: fp32, the only one.
-
     Raises:
         ModelError: the model has no adapter, or a part without a counterpart.
     """

@@ -39,6 +39,8 @@ _FILES = ("page",)  # targets that are one file
 def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp32") -> None:
     """Write a model in another format to the folder `out`, which must be new or empty. A page is one new file.
 
+    The function of a target takes the same arguments, checked.
+
     Raises:
         ConfigError: the target or the precision is unknown, or the target needs a program that isn't installed.
         ModelError: the model has a part without a counterpart in the target.

@@ -110,12 +110,8 @@ def expect_adapter(folder: Path) -> Adapter:
     """Return the adapter of a folder. Raise ModelError if the folder has none."""
     if not is_adapter(folder):
         what = f"isn't an adapter: it has no {ADAPTER}" if folder.exists() else "doesn't exist"
-        raise ModelError(
-            f"{folder} {what}",
-            expected="a folder that `clearhead train --adapter lora` has written",
-            name="adapter",
-            value=folder,
-        )
+        what, expected = f"{folder} {what}", "a folder that `clearhead train --adapter lora` has written"
+        raise ModelError(what, expected=expected, name="adapter", value=folder)
     return Adapter.read(folder)
 
 

@@ -209,12 +209,8 @@ def _expect_folder(folder: Path) -> None:
     """Raise ModelError unless this is the folder of a model or a run."""
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "doesn't exist"
-        raise ModelError(
-            f"{folder} {what}",
-            expected="a folder that `clearhead train` has written",
-            name="folder",
-            value=folder,
-        )
+        what = f"{folder} {what}"
+        raise ModelError(what, expected="a folder that `clearhead train` has written", name="folder", value=folder)
     if not (folder / CONFIG).exists() and not (folder / MANIFEST).exists():
         raise ModelError(
             f"{folder} has neither {CONFIG} nor {MANIFEST}", expected="a model folder", name="folder", value=folder

@@ -80,11 +80,8 @@ def drawing(
     except Exception as error:  # a broken installation, or a wrong MPLBACKEND
         missing = isinstance(error, ModuleNotFoundError) and error.name == "matplotlib"
         what, again = ("isn't installed", "") if missing else (f"can't be loaded: {error}", ", or correct MPLBACKEND")
-        raise ConfigError(
-            f"can't draw {path or 'a figure'}: matplotlib {what}",
-            fix=f"install it with: pip install matplotlib{again}",
-            name="matplotlib",
-        ) from error
+        what = f"can't draw {path or 'a figure'}: matplotlib {what}"
+        raise ConfigError(what, fix=f"install it with: pip install matplotlib{again}", name="matplotlib") from error
     installed = set(fontManager.get_font_names())
     fonts = ["DejaVu Sans", *(name for name in _WIDE_FONTS if name in installed)]
     with matplotlib.style.context(["default", _STYLE | {"font.family": fonts}]):

@@ -207,12 +207,9 @@ def _aligned(systems: Sequence[tuple[str, FloatArray]]) -> FloatArray:
     (first, examples), *_ = systems
     for name, values in systems:
         if values.shape != (len(examples),) or not len(values):
-            raise DataError(
-                f"the values of {name} have shape {values.shape}, and those of {first} {examples.shape}",
-                expected="one value for each of the same examples, and at least one example",
-                name=name,
-                value=values.shape,
-            )
+            what = f"the values of {name} have shape {values.shape}, and those of {first} {examples.shape}"
+            expected = "one value for each of the same examples, and at least one example"
+            raise DataError(what, expected=expected, name=name, value=values.shape)
         if not np.isfinite(values).all():
             place = int(np.isfinite(values).argmin())
             what = f"value {place} of {name} is {values[place]}"

@@ -144,13 +144,9 @@ def _check(log_probabilities: FloatArray, truth: IntArray, labels: Sequence[str]
     off = ~(np.abs(sums - 1) < _TOLERANCE)  # catches NaN, too
     if off.any():
         place = int(off.argmax())
-        raise DataError(
-            f"the probabilities of example {place} sum to {sums[place]:.4g}",
-            expected="1",
-            fix="pass log-probabilities, such as those of log_softmax",
-            name="log_probabilities",
-            value=float(sums[place]),
-        )
+        what = f"the probabilities of example {place} sum to {sums[place]:.4g}"
+        fix = "pass log-probabilities, such as those of log_softmax"
+        raise DataError(what, expected="1", fix=fix, name="log_probabilities", value=float(sums[place]))
 
 
 # --- the confusion matrix

@@ -144,12 +144,8 @@ def check(hypotheses: Sequence[str], references: References) -> None:
     if not hypotheses:
         raise DataError("there are no hypotheses to score", expected="at least one", name="hypotheses")
     if len(hypotheses) != len(references):
-        raise DataError(
-            f"there are {len(hypotheses)} hypotheses, but references for {len(references)} sentences",
-            expected="the same number of both",
-            name="hypotheses",
-            value=len(hypotheses),
-        )
+        what = f"there are {len(hypotheses)} hypotheses, but references for {len(references)} sentences"
+        raise DataError(what, expected="the same number of both", name="hypotheses", value=len(hypotheses))
     for number, texts in enumerate(references, start=1):
         if isinstance(texts, str):
             what = f"the references of sentence {number} are a single text, {texts!r}"

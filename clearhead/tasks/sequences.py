@@ -195,12 +195,8 @@ class Sequences(Task):
         of_text = "text" in self.modalities
         what, unit = ("the text", "tokens") if of_text else (source_name(source), "positions of 40 ms")
         length = whole_length(self.reader, ids, cut)
-        raise DataError(
-            f"{what} has {length:,} {unit}, more than the model can read",
-            expected=f"at most {self.readable[0]:,} {unit}",
-            name="text",
-            value=length,
-        )
+        what = f"{what} has {length:,} {unit}, more than the model can read"
+        raise DataError(what, expected=f"at most {self.readable[0]:,} {unit}", name="text", value=length)
 
     def check_search(self, model: "nn.Module") -> None:
         self.session(model, replace(self.config.decode, engine=IN_MEMORY))

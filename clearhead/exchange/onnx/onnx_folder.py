@@ -30,7 +30,6 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
 
     Args:
         loaded: the model, on the CPU.
-        out: a folder that's new or empty.
         precision: fp32, or int8 for matrices of 8 bits.
 
     Raises:

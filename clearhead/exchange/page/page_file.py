@@ -60,7 +60,6 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
     """Write a model to the file `out`, for any browser.
 
     Args:
-        out: a file that doesn't exist yet.
         precision: fp32, or int8 for matrices in 8 bits, each row with its own scale. Computations are in float32.
 
     Raises:

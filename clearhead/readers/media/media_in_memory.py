@@ -80,12 +80,9 @@ def _pairs(data: Any) -> list[tuple[Any, Any]] | None:
         images, labels = data
         if isinstance(labels, str) or not hasattr(labels, "__len__") or len(images) != len(labels):
             n_labels = len(labels) if hasattr(labels, "__len__") and not isinstance(labels, str) else 1
-            raise DataError(
-                f"the data has {len(images):,} images or recordings and {n_labels:,} labels",
-                expected="as many labels as images or recordings",
-                name="data",
-                value=(len(images), n_labels),
-            )
+            what = f"the data has {len(images):,} images or recordings and {n_labels:,} labels"
+            expected = "as many labels as images or recordings"
+            raise DataError(what, expected=expected, name="data", value=(len(images), n_labels))
         return list(zip(images, labels))
     items = list(data)
     if not any(isinstance(it, tuple | list) and len(it) == 2 and is_media(it[0]) for it in items):
