@@ -119,9 +119,8 @@ def train(
         StoppedError: a signal stopped the run. It can be resumed.
     """
     if not isinstance(config, Config):
-        raise ConfigError(
-            f"config is {describe_value(config)}", expected="a clearhead.Config", name="config", value=config
-        )
+        what = f"config is {describe_value(config)}"
+        raise ConfigError(what, expected="a clearhead.Config", name="config", value=config)
     out = _checked_path(out, "out")
     flags = {"resume": resume, "replace": replace, "progress": progress, "allow_custom_code": allow_custom_code}
     _check_options(flags, {"say": say, "on_step": on_step, "on_eval": on_eval})

@@ -78,9 +78,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         texts, labels = as_texts(X), column_or_1d(y)
         check_classification_targets(labels)
         if len(texts) != len(labels):
-            raise DataError(
-                f"there are {len(texts):,} texts and {len(labels):,} labels", expected="a label for each text", name="y"
-            )
+            what = f"there are {len(texts):,} texts and {len(labels):,} labels"
+            raise DataError(what, expected="a label for each text", name="y")
         _check_labels(texts, labels)
         self.classes_ = np.unique(labels)
         names = _names(self.classes_)

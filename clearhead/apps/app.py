@@ -263,9 +263,8 @@ def _idle(name: str, search: DecodeConfig) -> str:
 
 def _only(inputs: tuple[Any, ...]) -> Any:
     if len(inputs) != 1:
-        raise DataError(
-            f"got {len(inputs)} inputs", expected="one text, or one list of texts", name="inputs", value=len(inputs)
-        )
+        what = f"got {len(inputs)} inputs"
+        raise DataError(what, expected="one text, or one list of texts", name="inputs", value=len(inputs))
     return inputs[0]
 
 

@@ -112,9 +112,8 @@ def as_source(source: Any, modalities: Sequence[str]) -> Any:
     if "text" in modalities:
         return as_text(source)
     if not is_one_source(source, modalities):
-        raise DataError(
-            f"got {describe_value(source)}", expected="one path, array, or image", name="source", value=source
-        )
+        what = f"got {describe_value(source)}"
+        raise DataError(what, expected="one path, array, or image", name="source", value=source)
     return str(source) if isinstance(source, Path) else source
 
 

@@ -53,9 +53,8 @@ def read_as_trained(
     if not references:
         return form.read(files, data)
     if not isinstance(form, PairForm) or form.roles.labels:
-        raise ConfigError(
-            f"--references doesn't apply to a model for `{first.task.verb}`", fix="leave it out", name="--references"
-        )
+        what = f"--references doesn't apply to a model for `{first.task.verb}`"
+        raise ConfigError(what, fix="leave it out", name="--references")
     return read_with_references(files, references, data, form.roles, own_separator="data.separator" in given)
 
 

@@ -203,9 +203,8 @@ def _no_engine(config: ModelConfig, decode: DecodeConfig, device: str, formats: 
     usable = [_engine_class(name, config) for name in usable_engines(config, device, formats)]
     if usable and not any(decode.precision in _precisions(engine) for engine in usable):
         return _precision_error(decode, "no decoding engine for this model here", "decode.precision='fp32'")
-    return ConfigError(
-        f"no decoding engine supports model.topology={config.topology!r} with these settings", name="decode.engine"
-    )
+    what = f"no decoding engine supports model.topology={config.topology!r} with these settings"
+    return ConfigError(what, name="decode.engine")
 
 
 def check_name(name: str) -> None:

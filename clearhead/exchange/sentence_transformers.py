@@ -84,6 +84,5 @@ def embedding_files(config: Config) -> dict[str, bytes]:
 
 
 def _unsupported(path: Path, name: str, value: Any, expected: str) -> ModelError:
-    return ModelError(
-        f"{path} has {name}={json.dumps(value)}, which isn't supported", expected=expected, name=name, value=value
-    )
+    what = f"{path} has {name}={json.dumps(value)}, which isn't supported"
+    return ModelError(what, expected=expected, name=name, value=value)

@@ -66,15 +66,13 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     """Read a checkpoint. Raise ModelError unless every file matches its digest in the manifest."""
     files = read_verified(folder)
     if _STATE not in files:
-        raise ModelError(
-            f"{folder} isn't a checkpoint: {MANIFEST} doesn't name {_STATE}", expected="a checkpoint", name=_STATE
-        )
+        what = f"{folder} isn't a checkpoint: {MANIFEST} doesn't name {_STATE}"
+        raise ModelError(what, expected="a checkpoint", name=_STATE)
     values = parse_json_object(folder / _STATE, files.pop(_STATE))
     step, state = values.get("step"), values.get("state")
     if type(step) is not int or not isinstance(state, dict):
-        raise ModelError(
-            f"{folder / _STATE} is damaged", expected='"step", an integer, and "state", an object', name=_STATE
-        )
+        what = f"{folder / _STATE} is damaged"
+        raise ModelError(what, expected='"step", an integer, and "state", an object', name=_STATE)
     tensors = {name.removesuffix(_SUFFIX): weights_from_bytes(folder / name, data) for name, data in files.items()}
     return Checkpoint(step, tensors, state)
 

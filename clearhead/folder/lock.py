@@ -60,9 +60,8 @@ class FolderLock:
             if error.errno in _BUSY:
                 holder = self._holder()
                 self._file.close()
-                raise TrainingError(
-                    f"{folder} is in use by another run ({holder})", fix=advice, name="folder", value=folder
-                ) from error
+                what = f"{folder} is in use by another run ({holder})"
+                raise TrainingError(what, fix=advice, name="folder", value=folder) from error
             say(f"can't lock {folder} ({error.strerror}); make sure that no other run writes to it")
         try:
             ours = os.path.samestat(os.fstat(self._file.fileno()), self._path.stat())

@@ -167,9 +167,8 @@ def parse_json_object(path: Path, data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # ValueError: not JSON, or not UTF-8
         raise ModelError(f"{path} isn't JSON: {error}", fix=RESTORE, name=path.name) from error
     if not isinstance(values, dict):
-        raise ModelError(
-            f"{path} contains a JSON {type(values).__name__}", expected="a JSON object", fix=RESTORE, name=path.name
-        )
+        what = f"{path} contains a JSON {type(values).__name__}"
+        raise ModelError(what, expected="a JSON object", fix=RESTORE, name=path.name)
     return values
 
 

@@ -177,9 +177,8 @@ def _parse_text(path: Path, data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise ModelError(
-            f"{path} isn't UTF-8: {error}", expected="the file that training wrote", name=path.name
-        ) from error
+        what = f"{path} isn't UTF-8: {error}"
+        raise ModelError(what, expected="the file that training wrote", name=path.name) from error
 
 
 def _parse_config(path: Path, data: bytes, allow_custom_code: bool | Collection[str]) -> Config:
@@ -200,9 +199,8 @@ def _reading(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ModelError(
-            f"can't read {folder}: {error.strerror}", expected="a model folder", name="folder", value=folder
-        ) from error
+        what = f"can't read {folder}: {error.strerror}"
+        raise ModelError(what, expected="a model folder", name="folder", value=folder) from error
 
 
 def _expect_folder(folder: Path) -> None:

@@ -198,9 +198,8 @@ def check_stored_engine(folder: Path, stored: Config) -> None:
     try:
         check_name(stored.decode.engine)
     except ConfigError as error:
-        raise ModelError(
-            f"{folder} has {error.what}", expected=error.expected, fix=error.fix, name=error.name, value=error.value
-        ) from error
+        what = f"{folder} has {error.what}"
+        raise ModelError(what, expected=error.expected, fix=error.fix, name=error.name, value=error.value) from error
 
 
 class FolderHandle:

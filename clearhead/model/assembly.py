@@ -86,12 +86,9 @@ def make_head(config: ModelConfig, front: Front) -> ClassPredictor | SpanFinder 
     match config.head:
         case "class":
             if config.n_classes < 1:
-                raise ConfigError(
-                    f"model.n_classes={config.n_classes} is too few for a classifier",
-                    expected="the number of labels, or 1 for a number",
-                    name="model.n_classes",
-                    value=config.n_classes,
-                )
+                what = f"model.n_classes={config.n_classes} is too few for a classifier"
+                expected = "the number of labels, or 1 for a number"
+                raise ConfigError(what, expected=expected, name="model.n_classes", value=config.n_classes)
             shape = (config.d_model, config.n_classes)
             return ClassPredictor(*shape, config.pooling, config.dropout, bias=config.bias, pooler=config.head_layer)
         case "span":
@@ -143,13 +140,8 @@ def embedding_norm(config: ModelConfig) -> nn.Module | None:
 def _require_size(config: ModelConfig, size: str) -> None:
     found = getattr(config, size)
     if found < 1:
-        raise ConfigError(
-            f"model.{size}={found} isn't a vocabulary size",
-            expected="at least 1",
-            fix=f"train a tokenizer, or set model.{size}",
-            name=f"model.{size}",
-            value=found,
-        )
+        what, fix = f"model.{size}={found} isn't a vocabulary size", f"train a tokenizer, or set model.{size}"
+        raise ConfigError(what, expected="at least 1", fix=fix, name=f"model.{size}", value=found)
 
 
 def _attention(config: ModelConfig, kind: type[A]) -> A:

@@ -73,8 +73,7 @@ class DecoderBlock(nn.Module):
         if self.cross_attention is not None and self.add_norm_2 is not None:
             attend = self.cross_attention
             if memory is None:
-                raise ModelError(
-                    "this block attends to an encoder's memory, which is missing", fix="pass memory=...", name="memory"
-                )
+                what = "this block attends to an encoder's memory, which is missing"
+                raise ModelError(what, fix="pass memory=...", name="memory")
             x = self.add_norm_2(x, lambda x: attend(x, memory, mask=memory_mask, observe=observe))
         return self.add_norm_3(x, self.feed_forward)

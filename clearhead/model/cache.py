@@ -34,16 +34,11 @@ class LayerCache:
         """
         end, capacity = self.length + k.size(2), self.keys.size(2)
         if end > capacity and not self.ring:
-            raise ModelError(
-                f"{end} tokens don't fit into the cache", expected=f"at most {capacity}", name="tokens", value=end
-            )
+            what = f"{end} tokens don't fit into the cache"
+            raise ModelError(what, expected=f"at most {capacity}", name="tokens", value=end)
         if end > capacity and k.size(2) > 1:  # the first token would need keys that the last one overwrites
-            raise ModelError(
-                f"{k.size(2)} tokens can't overwrite a ring of {capacity} at once",
-                expected="one token at a time once the ring is full",
-                name="tokens",
-                value=k.size(2),
-            )
+            what = f"{k.size(2)} tokens can't overwrite a ring of {capacity} at once"
+            raise ModelError(what, expected="one token at a time once the ring is full", name="tokens", value=k.size(2))
         start = self.length % capacity if end > capacity else self.length
         self.keys[:, :, start : start + k.size(2)] = k
         self.values[:, :, start : start + k.size(2)] = v

@@ -16,12 +16,8 @@ def dropout(x: Tensor, p: float) -> Tensor:
     serves eight values, a byte each, so p is rounded to a multiple of 1/256. The mean stays exact.
     """
     if not 0 <= p < 1:
-        raise ModelError(
-            f"dropout={p} isn't a probability of dropping a value",
-            expected="a number from 0 up to, but not including, 1",
-            name="dropout",
-            value=p,
-        )
+        what = f"dropout={p} isn't a probability of dropping a value"
+        raise ModelError(what, expected="a number from 0 up to, but not including, 1", name="dropout", value=p)
     if p == 0.0:
         return x
     if x.device.type != "cpu":

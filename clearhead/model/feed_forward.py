@@ -29,12 +29,8 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
-            raise ModelError(
-                f"activation={activation!r} is unknown",
-                expected=f"one of {', '.join(ACTIVATIONS)}",
-                name="activation",
-                value=activation,
-            )
+            what = f"activation={activation!r} is unknown"
+            raise ModelError(what, expected=f"one of {', '.join(ACTIVATIONS)}", name="activation", value=activation)
         self.activation = ACTIVATIONS[activation]
         self.inner = Linear(d_model, d_ff, bias=bias)
         self.outer = Linear(d_ff, d_model, bias=bias)

@@ -46,9 +46,8 @@ class ClassPredictor(nn.Module):
     ) -> None:
         super().__init__()
         if pooling not in ("mean", "first"):
-            raise ModelError(
-                f"pooling={pooling!r} is unknown", expected="'mean' or 'first'", name="pooling", value=pooling
-            )
+            what = f"pooling={pooling!r} is unknown"
+            raise ModelError(what, expected="'mean' or 'first'", name="pooling", value=pooling)
         self.pooling, self.dropout, self.linear = pooling, Dropout(dropout), Linear(d_model, n_classes, bias=bias)
         self.activation = _POOLERS[pooler]
         self.hidden = None if self.activation is None else Linear(d_model, d_model, bias=bias)

@@ -21,12 +21,8 @@ def causal_mask(n_queries: int, n_keys: int | None = None, *, device: torch.devi
     """
     n_keys = n_queries if n_keys is None else n_keys
     if n_keys < n_queries:
-        raise ModelError(
-            f"a causal mask of {n_queries} queries has only {n_keys} keys",
-            expected="at least as many keys as queries",
-            name="n_keys",
-            value=n_keys,
-        )
+        what = f"a causal mask of {n_queries} queries has only {n_keys} keys"
+        raise ModelError(what, expected="at least as many keys as queries", name="n_keys", value=n_keys)
     ones = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
     mask = ones.tril(n_keys - n_queries)[None, None]
     cast(Any, mask).causal = None if n_keys != n_queries else _version(mask)
@@ -47,20 +43,13 @@ def is_causal(mask: Tensor) -> bool:
 def check_mask(mask: Tensor, scores: tuple[int, ...]) -> None:
     """Raise ModelError unless the mask is boolean and broadcasts to the scores' shape, (B, H, T, S)."""
     if mask.dtype != torch.bool:
-        raise ModelError(
-            f"the mask's dtype is {mask.dtype}",
-            expected="torch.bool, True where a query may attend",
-            name="mask",
-            value=mask.dtype,
-        )
+        what = f"the mask's dtype is {mask.dtype}"
+        raise ModelError(what, expected="torch.bool, True where a query may attend", name="mask", value=mask.dtype)
     fits = mask.dim() <= len(scores) and all(m in (1, s) for m, s in zip(reversed(mask.shape), reversed(scores)))
     if not fits:
-        raise ModelError(
-            f"the mask's shape {tuple(mask.shape)} doesn't broadcast to the scores'",
-            expected=f"a shape that broadcasts to (B, H, T, S) = {tuple(scores)}",
-            name="mask",
-            value=tuple(mask.shape),
-        )
+        what = f"the mask's shape {tuple(mask.shape)} doesn't broadcast to the scores'"
+        expected = f"a shape that broadcasts to (B, H, T, S) = {tuple(scores)}"
+        raise ModelError(what, expected=expected, name="mask", value=tuple(mask.shape))
 
 
 def _version(mask: Tensor) -> int:

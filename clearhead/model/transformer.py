@@ -58,11 +58,8 @@ class Encoder(nn.Module):
         if self.types is not None:
             x = x + self.types(torch.zeros(x.shape[:2], dtype=torch.long, device=x.device) if types is None else types)
         elif types is not None:
-            raise ModelError(
-                "this model has no token types, but types were passed",
-                fix="build it with model.n_token_types, or pass no types",
-                name="types",
-            )
+            what = "this model has no token types, but types were passed"
+            raise ModelError(what, fix="build it with model.n_token_types, or pass no types", name="types")
         x = self.positions.embed(x, at)
         x = self.dropout(x if self.embedding_norm is None else self.embedding_norm(x))
         bias, rotation = self.positions.bias(at, at), self.positions.rotation(at)
@@ -192,21 +189,15 @@ class Decoder(nn.Module):
         if block.cross_attention is None:
             return None
         if memory is None:
-            raise ModelError(
-                "this decoder attends to an encoder's memory, which is missing",
-                fix="pass memory=..., or a cache made with it",
-                name="memory",
-            )
+            what = "this decoder attends to an encoder's memory, which is missing"
+            raise ModelError(what, fix="pass memory=..., or a cache made with it", name="memory")
         return block.cross_attention.project(memory)
 
     @staticmethod
     def _read(pointer: Pointer, source: Tensor | None) -> tuple[Tensor, Tensor]:
         if source is None:
-            raise ModelError(
-                "this decoder copies tokens from its source, which is missing",
-                fix="pass source=..., or a cache made with it",
-                name="source",
-            )
+            what = "this decoder copies tokens from its source, which is missing"
+            raise ModelError(what, fix="pass source=..., or a cache made with it", name="source")
         return pointer.read(source)
 
 

@@ -68,9 +68,8 @@ class Input:
 
     def _copied(self) -> IO[bytes]:
         if self.path is None and not sys.stdin:  # Python sets it to None if it's closed
-            raise DataError(
-                "standard input is closed", expected="text on it", fix="name a file instead of -", name=STDIN
-            )
+            what = "standard input is closed"
+            raise DataError(what, expected="text on it", fix="name a file instead of -", name=STDIN)
         try:
             copy = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         except OSError as error:
@@ -134,13 +133,11 @@ def inputs(path: "str | Path | Input") -> list[Input]:
         raise DataError(f"{path} is a folder without files", expected="data files in it", name=str(path))
     for entry in entries:
         if entry.is_dir():
-            raise DataError(
-                f"{path} contains another folder, {entry.name}", expected="only data files in it", name=str(path)
-            )
+            what = f"{path} contains another folder, {entry.name}"
+            raise DataError(what, expected="only data files in it", name=str(path))
         if is_stream(entry):  # opening it could block
-            raise DataError(
-                f"{path} contains a pipe or a device, {entry.name}", expected="only data files in it", name=str(path)
-            )
+            what = f"{path} contains a pipe or a device, {entry.name}"
+            raise DataError(what, expected="only data files in it", name=str(path))
     return [Input(entry) for entry in entries]
 
 

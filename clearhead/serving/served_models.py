@@ -136,9 +136,8 @@ class ModelShelf:
 
     def __init__(self, names: Sequence[ModelName], load: Load, limits: RequestLimits) -> None:
         if doubled := {it.name for it in names if sum(it.name == other.name for other in names) > 1}:
-            raise ConfigError(
-                f"two models are named {min(doubled)!r}", fix="give them names: clearhead serve NAME=DIR", name="model"
-            )
+            what = f"two models are named {min(doubled)!r}"
+            raise ConfigError(what, fix="give them names: clearhead serve NAME=DIR", name="model")
         self._names, self._load, self.limits = names, load, limits
         self.models: Mapping[str, ServedModel] = {}
 

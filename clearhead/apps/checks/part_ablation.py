@@ -49,9 +49,8 @@ class AblationOptions:
         if self.score is not None:
             _expect_one_of("score", self.score, scores, f" of models that {verb}")
         if self.limit is not None and self.limit < 1:
-            raise ConfigError(
-                f"limit={self.limit} leaves no text to score", expected="at least 1", name="limit", value=self.limit
-            )
+            what = f"limit={self.limit} leaves no text to score"
+            raise ConfigError(what, expected="at least 1", name="limit", value=self.limit)
 
     def of(self, model: nn.Module) -> list[Switch]:
         """Return switches for the components to disable. Raise ConfigError if the model has none."""

@@ -123,9 +123,8 @@ def _check_film(options: Options) -> None:
     if options.folder is None:
         raise UsageError("no model folder is given", fix="name the folder of a run with train.watch")
     if options.text is not None:
-        raise UsageError(
-            "--film always shows the text of `train --watch`", fix="leave out the text", value=options.text
-        )
+        what = "--film always shows the text of `train --watch`"
+        raise UsageError(what, fix="leave out the text", value=options.text)
     names = ["head", "context", "prefix", "without", "greedy"]
     names += ["attention", "layer"] * options.json  # JSON always includes every layer of every attention module
     given = {name: getattr(options, name) for name in names}

@@ -22,9 +22,8 @@ def _add_options(parser: Parser) -> None:
 
 def _run(options: Options) -> None:
     if options.folder is None or options.out is None:
-        raise UsageError(
-            "a model to read or a folder to write is missing", expected="clearhead import PATH --out MODEL"
-        )
+        what = "a model to read or a folder to write is missing"
+        raise UsageError(what, expected="clearhead import PATH --out MODEL")
     from ...exchange.import_model import import_model
 
     base = Path(options.base) if options.base else None

@@ -50,9 +50,8 @@ def _configured(options: Options) -> Config:
     if not given_settings(options) and not options.config:
         raise UsageError("no model is given", fix="name a model folder, or a shape such as --preset base")
     if (_SOURCE in given) != (_TARGET in given) or (options.vocab and _SOURCE in given):
-        raise UsageError(
-            "the vocabulary sizes contradict each other", fix="use --vocab N, or both --src-vocab N and --tgt-vocab N"
-        )
+        what = "the vocabulary sizes contradict each other"
+        raise UsageError(what, fix="use --vocab N, or both --src-vocab N and --tgt-vocab N")
     two = _SOURCE in given and given.get("train.preset") not in FAMILIES
     if options.vocab:
         given |= {_SOURCE: options.vocab, _TARGET: options.vocab}

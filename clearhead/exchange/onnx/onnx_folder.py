@@ -187,6 +187,5 @@ def _expect_programs(precision: str) -> None:
         try:
             __import__(name)
         except ImportError as error:
-            raise ConfigError(
-                f"exporting to ONNX needs {name}", fix="install it: pip install onnx onnxscript onnxruntime", name=name
-            ) from error
+            what = f"exporting to ONNX needs {name}"
+            raise ConfigError(what, fix="install it: pip install onnx onnxscript onnxruntime", name=name) from error

@@ -124,9 +124,8 @@ class Trace:
         """
         path = Path(path)
         if path.suffix not in (".json", ".npz"):
-            raise ConfigError(
-                f"{path} has the ending {path.suffix!r}", expected=".json or .npz", name="path", value=str(path)
-            )
+            what = f"{path} has the ending {path.suffix!r}"
+            raise ConfigError(what, expected=".json or .npz", name="path", value=str(path))
         if path.suffix == ".json":
             content = json.dumps(finite(self.to_dict()), ensure_ascii=False, allow_nan=False).encode()
         else:

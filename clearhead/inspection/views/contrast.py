@@ -149,9 +149,8 @@ class Words:
     def _first_token(self, other: str, index: int, said: int) -> int:
         token = self.first(other, index)
         if token is None:
-            raise ConfigError(
-                f"the model can't generate {other!r}", expected="a word from its vocabulary", name="not", value=other
-            )
+            what = f"the model can't generate {other!r}"
+            raise ConfigError(what, expected="a word from its vocabulary", name="not", value=other)
         if token == said:
             raise _alike(self.words[index], other)
         return token
@@ -245,9 +244,8 @@ class Masks:
         known = word in tokenizer.vocabulary()
         token = tokenizer.token_id(word) if known else _first_known(tokenizer.encode(word), tokenizer)
         if token is None:
-            raise ConfigError(
-                f"{word!r} isn't in the vocabulary", expected="a word from the vocabulary", name=option, value=word
-            )
+            what = f"{word!r} isn't in the vocabulary"
+            raise ConfigError(what, expected="a word from the vocabulary", name=option, value=word)
         return token
 
 

@@ -43,9 +43,8 @@ def equation_steps(attention: AttentionCall, head: int, row: int = 0) -> list[Eq
     """
     n_heads, d_head = attention.q.size(1), attention.q.size(3)
     if not 0 <= head < n_heads:
-        raise ConfigError(
-            f"head {head} doesn't exist", expected=f"a head from 0 to {n_heads - 1}", name="head", value=head
-        )
+        what = f"head {head} doesn't exist"
+        raise ConfigError(what, expected=f"a head from 0 to {n_heads - 1}", name="head", value=head)
     q, k, v = (x[row, head] for x in (attention.q, attention.k, attention.v))
     steps: list[EquationStep] = []
 

@@ -144,9 +144,8 @@ class Explanation(RecordedAttention):
     def chosen(self) -> Choice:
         """What the model chose, and from what. Raise ConfigError if the task has neither words nor labels."""
         if self.choice is None:
-            raise ConfigError(
-                "this task has no word or label to explain", expected="a model that writes or classifies", name="why"
-            )
+            what = "this task has no word or label to explain"
+            raise ConfigError(what, expected="a model that writes or classifies", name="why")
         return self.choice
 
     def why(self, said: str | None = None, other: str | None = None) -> Attribution:

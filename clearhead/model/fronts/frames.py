@@ -76,12 +76,8 @@ class Frames(Front):
     def spectrogram(self, inputs: Tensor) -> Tensor:
         """Return the log-mel spectrogram, with a frame centred on every `hop`-th sample. (B, N) -> (B, T, M)"""
         if inputs.dim() != 2 or not inputs.size(1):
-            raise ModelError(
-                f"the recordings have shape {tuple(inputs.shape)}",
-                expected="(B, N) samples, at least one",
-                name="inputs",
-                value=tuple(inputs.shape),
-            )
+            what = f"the recordings have shape {tuple(inputs.shape)}"
+            raise ModelError(what, expected="(B, N) samples, at least one", name="inputs", value=tuple(inputs.shape))
         window = self.window.to(torch.promote_types(self.window.dtype, torch.float32))  # no FFT has 16 bits everywhere
         wave = inputs.masked_fill(inputs == PAD_SAMPLE, 0).to(window.dtype) / 32768
         n_frames = (wave.size(1) + self.hop - 1) // self.hop

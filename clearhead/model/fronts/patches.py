@@ -45,13 +45,9 @@ class Patches(Front):
 
     def forward(self, inputs: Tensor) -> Tensor:  # (B, C, H, W) -> (B, S, D)
         if inputs.shape[1:] != self.shape:
-            raise ModelError(
-                f"the images have shape {tuple(inputs.shape[1:])}",
-                expected=f"(C, H, W) = {self.shape}",
-                fix="resize them to the model's size",
-                name="inputs",
-                value=tuple(inputs.shape),
-            )
+            what = f"the images have shape {tuple(inputs.shape[1:])}"
+            expected, fix = f"(C, H, W) = {self.shape}", "resize them to the model's size"
+            raise ModelError(what, expected=expected, fix=fix, name="inputs", value=tuple(inputs.shape))
         pixels = inputs.to(self.project.weight.dtype) / 127.5 - 1
         x: Tensor = self.project(patches(pixels, self.patch_size))
         if self.class_token is None:

@@ -50,12 +50,9 @@ class TokenTypes(nn.Module):
             return nn.functional.embedding(types, self.weight)
         except IndexError as error:
             found, n_types = int(types.max()), len(self.weight)
-            raise ModelError(
-                f"token type {found} is beyond the {n_types} types of this model",
-                expected=f"types from 0 to {n_types - 1} (model.n_token_types = {n_types})",
-                name="types",
-                value=found,
-            ) from error
+            what = f"token type {found} is beyond the {n_types} types of this model"
+            expected = f"types from 0 to {n_types - 1} (model.n_token_types = {n_types})"
+            raise ModelError(what, expected=expected, name="types", value=found) from error
 
 
 class Projection(Linear):

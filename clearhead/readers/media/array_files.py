@@ -57,9 +57,8 @@ def read_array(path: str | Path) -> NDArray[Any]:
         raise
     except Exception as error:  # NumPy parses the header as Python, which fails in many ways
         why = error if isinstance(error, _READING) else "its header is damaged"
-        raise DataError(
-            f"{path} can't be read as an array: {why}", expected="an idx or npy file", name=str(path)
-        ) from error
+        what = f"{path} can't be read as an array: {why}"
+        raise DataError(what, expected="an idx or npy file", name=str(path)) from error
 
 
 def read_item(name: str) -> NDArray[Any]:
@@ -69,9 +68,8 @@ def read_item(name: str) -> NDArray[Any]:
     path, index = item
     array = read_array(path)
     if not array.ndim or index >= len(array):
-        raise DataError(
-            f"{name} doesn't exist: the array has shape {array.shape}", expected="an index in the array", name=name
-        )
+        what = f"{name} doesn't exist: the array has shape {array.shape}"
+        raise DataError(what, expected="an index in the array", name=name)
     return array[index]
 
 

@@ -102,9 +102,8 @@ def _opened(source: Any) -> "Iterator[Image]":
         except (DataError, ConfigError):
             raise
         except Exception as error:  # the decoders raise errors of many types
-            raise DataError(
-                f"{name} can't be read as an image: {error}", expected="a complete image", name=name
-            ) from error
+            what = f"{name} can't be read as an image: {error}"
+            raise DataError(what, expected="a complete image", name=name) from error
     finally:
         if image is not source:
             image.close()
@@ -177,15 +176,13 @@ def checked_pixels(array: NDArray[Any], name: str = "the array") -> NDArray[np.u
     fix = ""
     if fits and array.dtype.kind in "fbiu" and array.dtype != np.uint8:
         fix = "convert it: from 0 to 1, (255 * x).round().astype(np.uint8); from 0 to 255, x.astype(np.uint8)"
-    raise DataError(
-        f"{name} has shape {array.shape} and type {array.dtype}", expected=_ARRAY, fix=fix, name=name, value=array.shape
-    )
+    what = f"{name} has shape {array.shape} and type {array.dtype}"
+    raise DataError(what, expected=_ARRAY, fix=fix, name=name, value=array.shape)
 
 
 def _too_large(name: str) -> DataError:
-    return DataError(
-        f"{name} has more than {MOST_PIXELS:,} pixels", expected=f"at most {MOST_PIXELS:,} pixels", name=name
-    )
+    what = f"{name} has more than {MOST_PIXELS:,} pixels"
+    return DataError(what, expected=f"at most {MOST_PIXELS:,} pixels", name=name)
 
 
 def _name(source: Any) -> str:

@@ -31,9 +31,8 @@ class QuestionSource(Source):
     def __init__(self, data_or_paths: Any) -> None:
         paths = as_paths(data_or_paths)
         if [str(path) for path in paths].count(STDIN) > 1:
-            raise DataError(
-                "standard input (-) was given twice, but it can be read only once", name="data.train", value=list(paths)
-            )
+            what = "standard input (-) was given twice, but it can be read only once"
+            raise DataError(what, name="data.train", value=list(paths))
         super().__init__(paths, [[file for path in paths for file in inputs(path)]])
 
     def read(self) -> QuestionCorpus:

@@ -127,10 +127,9 @@ class Progress:
         try:
             print(text, file=self._stream, flush=True)
         except BrokenPipeError as error:
-            raise TrainingError(
-                "training stopped because the pipe that reads its messages was closed",
-                fix="continue with `resume=True`, and send stderr to a file or a terminal",
-            ) from error
+            what = "training stopped because the pipe that reads its messages was closed"
+            fix = "continue with `resume=True`, and send stderr to a file or a terminal"
+            raise TrainingError(what, fix=fix) from error
 
     def _left(self, step: int, now: float) -> str:
         """Estimate the time left from the pace so far, evaluations included; "" at the first step."""
