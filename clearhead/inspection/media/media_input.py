@@ -1,19 +1,16 @@
 """The image or recording that a recorded pass has read, and where each position of the encoder lies in it."""
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, cast
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from ...config.front_geometry import SUBSAMPLING, position_seconds
 from ...errors import ConfigError
 from ...model.fronts.frames import Frames
 from ...model.fronts.patches import Patches
-from ...model.transformer import Encoder
 from ..record.forward_pass import Pass
-from ..record.parts import stacks
 
 _STRETCHES = 50  # parts of a recording to hide in turn, at most
 
@@ -98,9 +95,9 @@ def is_media(forward: Pass) -> bool:
     return isinstance(forward.front, Patches | Frames)
 
 
-def front_of(model: nn.Module) -> Patches | Frames:
-    """Return the model's front end. Raise ConfigError if it reads neither images nor audio."""
-    front = cast(Encoder, stacks(model)["encoder"]).embedding
+def front_of(forward: Pass) -> Patches | Frames:
+    """Return the front end of a pass. Raise ConfigError if it reads neither images nor audio."""
+    front = forward.front
     if not isinstance(front, Patches | Frames):
         what = f"this view needs an image or a recording, and this model's front end is {type(front).__name__}"
         expected = "a model with the front end patches or frames"
@@ -110,7 +107,7 @@ def front_of(model: nn.Module) -> Patches | Frames:
 
 def media_input(forward: Pass) -> MediaInput:
     """Return the image or recording that a pass reads. Raise ConfigError if the model reads neither."""
-    front, inputs = front_of(forward.model), forward.inputs[0]
+    front, inputs = front_of(forward), forward.inputs[0]
     if isinstance(front, Patches):
         pixels = inputs[0].permute(1, 2, 0).double().numpy(force=True)
         return ImageInput(pixels, front.patch_size, int(front.class_token is not None))

@@ -71,16 +71,13 @@ def occluded_falls(forward: Pass, groups: Sequence[Sequence[int]]) -> Tensor:
         forward: the pass over an image or a recording.
         groups: the positions to hide together.
     """
-    model, front, device = forward.model, front_of(forward.model), forward.inputs[0].device
-    ids = torch.tensor(forward.targets, device=device)
+    model, front = forward.model, front_of(forward)
 
     def scores(hidden: Tensor) -> Tensor:  # (B, S) -> (B, R)
         with hiding(front, hidden):
-            logits = forward.run(len(hidden))
-        log_p = logits.double().log_softmax(-1).view(len(hidden), len(ids), -1)
-        return log_p.gather(-1, ids.expand(len(hidden), -1)[..., None])[..., 0]
+            return forward.log_probabilities(len(hidden))
 
-    hidden = torch.zeros(len(groups), len(forward.read), dtype=torch.bool, device=device)
+    hidden = torch.zeros(len(groups), len(forward.read), dtype=torch.bool, device=forward.inputs[0].device)
     for number, group in enumerate(groups):
         hidden[number, list(group)] = True
     with uncompiled(model), evaluation(model), torch.inference_mode():

@@ -17,26 +17,62 @@ _METHOD = "a method weights(q, k, *, mask, bias) -> (B, H, T, S)"
 
 
 @dataclass(frozen=True)
-class PartCall:
-    """One call of a part. `seconds` excludes the time spent recording; `parameters` includes those of inner parts."""
+class Call:
+    """One call of a part. `seconds` excludes the time spent recording."""
 
     name: str
     kind: str  # the name of its class
     step: int  # number of earlier runs of its stack; above 0 only in decoding
+    seconds: float
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """The call without its tensors."""
+        return {"name": self.name, "kind": self.kind, "step": self.step, "seconds": self.seconds}
+
+
+@dataclass(frozen=True)
+class AttentionInputs:
+    """Inputs of an attention call: queries, keys, values, and the mask and bias, if any."""
+
+    q: Tensor  # (B, H, T, K)
+    k: Tensor  # (B, G, S, K)
+    v: Tensor  # (B, G, S, K)
+    mask: Tensor | None
+    bias: Tensor | None
+
+    @property
+    def groups(self) -> int:
+        """The number of query heads per head of keys and values."""
+        return self.q.size(1) // self.k.size(1)
+
+    def run(self, attend: nn.Module) -> Tensor:
+        """Return the output of an attention module for these inputs. -> (B, H, T, K)"""
+        return attend(self.q, self.k, self.v, mask=self.mask, bias=self.bias)
+
+    def equation_1(self) -> tuple[Tensor, Tensor]:
+        """Return the output and the weights of Equation 1. -> (B, H, T, K), (B, H, T, S)"""
+        k, v = (it.repeat_interleave(self.groups, 1) for it in (self.k, self.v))
+        return scaled_dot_product_attention(self.q, k, v, mask=self.mask, bias=self.bias)
+
+
+@dataclass(frozen=True)
+class PartCall(Call):
+    """One call of a part that isn't attention. `parameters` includes those of inner parts."""
+
     inputs: tuple[Tensor, ...]
     output: Tensor
-    seconds: float
     parameters: int
 
     def to_dict(self) -> dict[str, Any]:
-        return header(self) | {"inputs": [_plain(it) for it in self.inputs], "output": _plain(self.output)}
+        return self.header | {"inputs": [_plain(it) for it in self.inputs], "output": _plain(self.output)}
 
     def arrays(self) -> dict[str, Tensor]:
         return {f"input.{i}": it for i, it in enumerate(self.inputs)} | {"output": self.output}
 
 
 @dataclass(frozen=True)
-class AttentionCall:
+class AttentionCall(AttentionInputs, Call):
     """One call of attention. Its weights, before dropout, are recomputed separately from the model's own computation.
 
     Keys and values shared by several query heads are repeated. Those from a cache are as they were at this step. Mask
@@ -44,18 +80,9 @@ class AttentionCall:
     recomputed from the weights. Custom attention without a `weights` method has no weights.
     """
 
-    name: str
-    kind: str
-    step: int
-    q: Tensor  # (B, H, T, K)
-    k: Tensor  # (B, H, S, K)
-    v: Tensor  # (B, H, S, K)
-    mask: Tensor | None
-    bias: Tensor | None
     output: Tensor  # (B, H, T, K)
     known_weights: LabelledArray | None  # (B, H, T, S)
     largest_difference: float
-    seconds: float
 
     @property
     def weights(self) -> LabelledArray:
@@ -84,7 +111,7 @@ class AttentionCall:
         values: dict[str, Any] = {name: _plain(it) for name, it in self.arrays().items()}
         if self.known_weights is not None:
             values["weights"] |= {"axes": list(WEIGHT_AXES), "tokens": dict(self.known_weights.tokens)}
-        return header(self) | {"largest_difference": self.largest_difference} | values
+        return self.header | {"largest_difference": self.largest_difference} | values
 
     def arrays(self) -> dict[str, Tensor]:
         found = {"q": self.q, "k": self.k, "v": self.v, "mask": self.mask, "bias": self.bias, "output": self.output}
@@ -93,50 +120,22 @@ class AttentionCall:
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Call):
     """Shape and statistics of the output of a call that didn't fit into the record."""
 
-    name: str
-    kind: str
-    step: int
     shape: tuple[int, ...]
     lowest: float
     highest: float
     mean: float
     norm: float
-    seconds: float
 
     @classmethod
     def of(cls, call: PartCall | AttentionCall) -> "Summary":
         x = call.output.double()
         low, high = (float(it) for it in x.aminmax()) if x.numel() else (math.nan, math.nan)
-        shape, statistics = tuple(x.shape), (low, high, float(x.mean()), float(x.norm()))
-        return cls(call.name, call.kind, call.step, shape, *statistics, call.seconds)
-
-
-@dataclass(frozen=True)
-class AttentionInputs:
-    """Inputs of an attention call: queries, keys, values, and the mask and bias, if any."""
-
-    q: Tensor  # (B, H, T, K)
-    k: Tensor  # (B, G, S, K)
-    v: Tensor  # (B, G, S, K)
-    mask: Tensor | None
-    bias: Tensor | None
-
-    @property
-    def groups(self) -> int:
-        """The number of query heads per head of keys and values."""
-        return self.q.size(1) // self.k.size(1)
-
-    def run(self, attend: nn.Module) -> Tensor:
-        """Return the output of an attention module for these inputs. -> (B, H, T, K)"""
-        return attend(self.q, self.k, self.v, mask=self.mask, bias=self.bias)
-
-    def equation_1(self) -> tuple[Tensor, Tensor]:
-        """Return the output and the weights of Equation 1. -> (B, H, T, K), (B, H, T, S)"""
-        k, v = (it.repeat_interleave(self.groups, 1) for it in (self.k, self.v))
-        return scaled_dot_product_attention(self.q, k, v, mask=self.mask, bias=self.bias)
+        return cls(
+            **call.header, shape=tuple(x.shape), lowest=low, highest=high, mean=float(x.mean()), norm=float(x.norm())
+        )
 
 
 def recompute_weights(
@@ -179,11 +178,6 @@ def class_name(part: nn.Module) -> str:
     """Return the name of a part's class, with its module if it's a custom class that is also called `Attend`."""
     kind = type(part)
     return f"{kind.__module__}.{kind.__name__}" if kind.__name__ == "Attend" and kind is not Attend else kind.__name__
-
-
-def header(call: PartCall | AttentionCall) -> dict[str, Any]:
-    """Return a call's name, class, step and time, without its tensors."""
-    return {"name": call.name, "kind": call.kind, "step": call.step, "seconds": call.seconds}
 
 
 def _plain(x: Tensor) -> dict[str, Any]:

@@ -125,7 +125,7 @@ class _Recorder:
         if isinstance(output, Tensor):
             name, kind, step = self._name(known_as), type(part).__name__, self.steps.get(self.running, 0)
             given = tuple(x.detach() for x in (*inputs, *options.values()) if isinstance(x, Tensor))
-            self._add(PartCall(name, kind, step, given, output.detach(), seconds, self.sizes[part]), self.trace.parts)
+            self._add(PartCall(name, kind, step, seconds, given, output.detach(), self.sizes[part]), self.trace.parts)
         self.overhead += time.perf_counter() - entered
 
     def _record_attention(
@@ -142,7 +142,7 @@ class _Recorder:
         known = None
         if weights is not None:
             known = LabelledArray(weights, WEIGHT_AXES, self.labels.of_weights(name, weights))
-        call = AttentionCall(name, kind, step, q, k, v, mask, bias, output, known, difference, seconds)
+        call = AttentionCall(name, kind, step, seconds, q, k, v, mask, bias, output, known, difference)
         self._add(call, self.trace.calls)
         self.overhead += time.perf_counter() - entered
 

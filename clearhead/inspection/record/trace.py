@@ -17,7 +17,7 @@ from ...config.values import finite
 from ...errors import ConfigError, suggestion
 from ...folder.atomic import save_file
 from ...pictures.figures import attention_heatmap
-from .calls import AttentionCall, PartCall, Summary, header
+from .calls import AttentionCall, PartCall, Summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -141,7 +141,7 @@ class Trace:
             for number, call in enumerate(calls)
             for name, values in call.arrays().items()
         }
-        rest = self._about({"calls": [header(call) for calls in everything.values() for call in calls]})
+        rest = self._about({"calls": [call.header for calls in everything.values() for call in calls]})
         return found | {"about": np.array(json.dumps(finite(rest), allow_nan=False))}
 
     def plot(self, name: str, path: str | Path | None = None, *, row: int = 0, head: int | None = None) -> "Figure":

@@ -66,10 +66,11 @@ def test_a_hidden_patch_has_the_mean_colour_of_the_image(model: EncoderModel) ->
     hidden[0, 4] = True
     changed = images.float()
     changed[0, :, PATCH : 2 * PATCH, PATCH : 2 * PATCH] = changed[0].mean()
-    with hiding(front_of(model), hidden):
+    front = front_of(Pass(model=model, inputs=(images,), pieces={}))
+    with hiding(front, hidden):
         found = model(images)
     torch.testing.assert_close(found, model(changed), rtol=1e-4, atol=1e-5)
-    assert not front_of(model).project._forward_pre_hooks
+    assert not front.project._forward_pre_hooks
 
 
 def test_hidden_frames_have_the_mean_of_the_spectrogram() -> None:
@@ -96,5 +97,5 @@ def test_the_rank_correlation_is_that_of_scipy(ties: bool) -> None:
 def test_a_model_that_reads_text_has_nothing_to_hide() -> None:
     net = build(ModelConfig(src_vocab_size=9, tgt_vocab_size=9, d_model=8, n_heads=2, d_ff=8))
     with pytest.raises(ConfigError) as caught:
-        front_of(net)
+        front_of(Pass(model=net, inputs=(), pieces={}))
     assert (caught.value.name, caught.value.value) == ("front", "Embedding")

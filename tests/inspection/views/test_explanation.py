@@ -24,7 +24,7 @@ def looking(n_layers: int) -> Explanation:
         weights[..., layer] = 1
         none = torch.empty(0)
         known, name = LabelledArray(weights, WEIGHT_AXES, {}), f"decoder.{layer}.cross"
-        calls[name] = [AttentionCall(name, "Attend", 0, none, none, none, None, None, none, known, 0.0, 0.0)]
+        calls[name] = [AttentionCall(name, "Attend", 0, 0.0, none, none, none, None, None, none, known, 0.0)]
     return Explanation(
         text="a b c d e",
         answer="x y",
