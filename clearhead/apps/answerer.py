@@ -7,7 +7,7 @@ app.explain("When did she leave?", text)       # with every step of attention
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, overload
@@ -17,7 +17,7 @@ from ..errors import DataError
 from ..readers.questions import Paragraph, Question
 from ..tasks.answer.task import QuestionAnswering
 from ..tasks.answer.windows import NOTHING, Passage
-from .answers import Reading
+from .answers import Reading, Record
 from .app import ONE, App, all_settings_but
 from .inputs import as_text, as_texts
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FoundAnswer(Passage):
+class FoundAnswer(Record, Passage):
     """The best answer to a question.
 
     Attributes:
@@ -41,9 +41,6 @@ class FoundAnswer(Passage):
     unknown: tuple[str, ...] = ()
     long: ClassVar[int] = 0
     cut: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"format_version": 1, **asdict(self)}
 
 
 class Answerer(App):

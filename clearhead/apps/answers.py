@@ -7,7 +7,7 @@ from typing import Any, ClassVar, cast
 from ..scoring.number_scores import spelled
 
 
-class _Record:
+class Record:
     """What records that are printed or sent have in common."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class BriefResult(Reading):
 
 
 @dataclass(frozen=True)
-class Result(_Record, ScoredAnswer):
+class Result(Record, ScoredAnswer):
     """The best answer to a text, with its `alternatives` (best first) and the fields of `Reading`."""
 
     source: str
@@ -66,7 +66,7 @@ class Result(_Record, ScoredAnswer):
 
 
 @dataclass(frozen=True)
-class PlainAnswer(_Record):
+class PlainAnswer(Record):
     """The `text` that answers a `source`, of a task that says no more about it."""
 
     text: str
@@ -74,7 +74,7 @@ class PlainAnswer(_Record):
 
 
 @dataclass(frozen=True)
-class Scored(_Record, ScoredAnswer):
+class Scored(Record, ScoredAnswer):
     """An existing answer with the model's score: the target `text` and its `source`, on a `line` of a file."""
 
     line: int
@@ -82,7 +82,7 @@ class Scored(_Record, ScoredAnswer):
 
 
 @dataclass(frozen=True)
-class Labelled(_Record):
+class Labelled(Record):
     """The most likely label of a text.
 
     Attributes:
@@ -109,7 +109,7 @@ class EmbeddedRow(Reading):
 
 
 @dataclass(frozen=True)
-class LabelSet(_Record):
+class LabelSet(Record):
     """The labels of a text that can have any number of them.
 
     Attributes:
@@ -131,7 +131,7 @@ class LabelSet(_Record):
 
 
 @dataclass(frozen=True)
-class TargetLabels(_Record):
+class TargetLabels(Record):
     """The most likely label of a text for each target.
 
     Attributes:
@@ -155,7 +155,7 @@ class TargetLabels(_Record):
 
 
 @dataclass(frozen=True)
-class Numbered(_Record):
+class Numbered(Record):
     """A number that a text has according to a model.
 
     Attributes:

@@ -119,7 +119,8 @@ class Config:
         given = {name: read_setting(name, value, source) for name, value in values.items()}
         merged: dict[str, Any] = {}
         origins: dict[str, Origin] = {}
-        self._check_preset(given)
+        task = given.get("train.task", self.train.task) or ""
+        check_fits(given.get("train.preset", self.train.preset), task, _needs(task))
         name, of_preset = given.get("train.preset") or "", _of_preset(given)
         brought: dict[Origin, dict[str, Any]] = {"task": self._of_task(given), origin_of(name): of_preset}
         for origin, group in brought.items():
@@ -146,10 +147,6 @@ class Config:
         own = _needs(given.get("train.task"))
         said = {name: given.get(name, self.value(name)) for name in own if name in given or self.is_users(name)}
         return {} if any(own[name] != value for name, value in said.items()) else dict(own)
-
-    def _check_preset(self, given: Mapping[str, Any]) -> None:
-        task = given.get("train.task", self.train.task) or ""
-        check_fits(given.get("train.preset", self.train.preset), task, _needs(task))
 
     def _assumed_origins(self) -> dict[str, Origin]:
         """Return origins for non-default values that have none. All settings of the model's shape get the same one."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..config import Config
 from ..data.media_encoding import Loader, Readable, read_files
-from ..errors import ModelError
+from ..errors import beyond_vocabulary
 from ..readers.pairs import Pairs
 from ..tokenization.ragged import IntArray, Ragged
 from ..tokenization.tokenizer import Tokenizer
@@ -148,7 +148,5 @@ def tokens_on_device(tokens: "NDArray[Any]", device: str, vocab_size: int, pad: 
     if device != "cpu" and tokens.size:
         found = int(tokens.max(where=tokens != pad, initial=0))
         if found >= vocab_size:
-            what = f"token {found} is beyond the vocabulary of {vocab_size}"
-            expected, fix = f"token ids from 0 to {vocab_size - 1}", "encode the text with this model's tokenizer"
-            raise ModelError(what, expected=expected, fix=fix, name="tokens", value=found)
+            raise beyond_vocabulary(found, vocab_size)
     return on_device(tokens, device)

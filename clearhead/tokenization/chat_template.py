@@ -97,7 +97,8 @@ class ChatTemplate:
         Raises:
             DataError: the template has no such message.
         """
-        messages = [*messages] if not self.system or _begins_with_system(messages) else self._with_system(messages)
+        if self.system and not _begins_with_system(messages):
+            messages = [{"role": _SYSTEM, "content": self.system}, *messages]
         self._check(messages)
         found, before = [(self.begin, False)], list[tuple[str, bool]]()
         for message in messages:
@@ -111,9 +112,6 @@ class ChatTemplate:
             before = []
         ask = self.roles[ASSISTANT][0] if self.ask is None else self.ask
         return [part for part in (*found, (ask if asks else self.end, False)) if part[0]]
-
-    def _with_system(self, messages: Messages) -> list[Mapping[str, str]]:
-        return [{"role": _SYSTEM, "content": self.system}, *messages]
 
     def _check(self, messages: Messages) -> None:
         """Raise DataError for messages that the template can't express."""

@@ -127,7 +127,7 @@ def train_unigram(texts: Iterable[str], pipeline: tokenizers.Tokenizer, size: in
     scores = _score(seeds, _count_pieces(tokenizers.Tokenizer(pipeline.model), words))
     while True:
         for _ in range(_ROUNDS):
-            counts = _count_pieces(_model(scores), words)
+            counts = _count_pieces(tokenizers.Tokenizer(models.Unigram([*scores.items()])), words)
             scores = _score(list(scores), counts)
         if len(scores) <= size:
             return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
@@ -141,10 +141,6 @@ def _count_words(texts: Iterable[str], pipeline: tokenizers.Tokenizer) -> dict[s
         pieces = pipeline.pre_tokenizer.pre_tokenize_str(pipeline.normalizer.normalize_str(text))
         counts.update([piece for piece, _ in pieces])
     return dict(sorted(counts.items()))
-
-
-def _model(scores: Scores) -> tokenizers.Tokenizer:
-    return tokenizers.Tokenizer(models.Unigram(list(scores.items())))
 
 
 def _count_pieces(model: tokenizers.Tokenizer, words: Mapping[str, int]) -> Counter[str]:

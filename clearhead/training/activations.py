@@ -129,8 +129,4 @@ def compile_blocks(model: nn.Module) -> None:
 
     Without gradients, they aren't compiled, since caches have many shapes.
     """
-    change_training(model, _compiled)
-
-
-def _compiled(forward: Forward) -> Forward:
-    return torch.compile(forward, dynamic=True)
+    change_training(model, partial(torch.compile, dynamic=True))

@@ -122,15 +122,10 @@ def _build(prepared: Prepared, say: Say) -> nn.Module:
         say(about)
     select_weights(model, config.train, new)
     if config.train.freeze or config.train.adapter:
-        total, learned = (
-            sum(it.numel() for it in its) for its in (model.parameters(), filter(_learns, model.parameters()))
-        )
+        total = sum(it.numel() for it in model.parameters())
+        learned = sum(it.numel() for it in model.parameters() if it.requires_grad)
         say(f"{learned:,} of {total:,} parameters are trained ({learned / total:.2%})")
     return model
-
-
-def _learns(weight: nn.Parameter) -> bool:
-    return weight.requires_grad
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from ...config import DecodeConfig, ModelConfig
 from ...config.custom_code import is_custom
 from ...errors import DataError
-from ..beams import Answers, Hypothesis, Request
+from ..beams import Answers, Hypothesis
 from ..engine import Batch, cpu_obstacle, engine_threads
 from ..model_handle import ModelHandle
 from ..rules import Rules
@@ -173,7 +173,7 @@ class Ct2Engine:
         # Every token was forbidden. If probabilities are NaN, scoring the answer raises an error.
         if cut is not None and cut >= len(request.prefix) and not math.isnan(total):
             return _Found(place, ids[:cut], total, finished=False, incomplete=True)
-        forced = len(ids) == limit and _ends_at(request, limit)
+        forced = len(ids) == request.max_len == limit < request.max_steps  # to end, and not cut off
         return _Found(place, ids, total, len(ids) < limit or forced, forced or bool(request.prefix))
 
     def _answers(self, batch: Batch, found: dict[int, list[_Found]], config: DecodeConfig) -> Answers:
@@ -223,11 +223,6 @@ def _rank(it: _Found, rules: Rules) -> tuple[bool, float]:
 def _scored(batch: Batch, it: _Found, eos: int) -> _Scored:
     output = (*it.ids, eos) if it.finished else it.ids
     return _Scored(batch.sources[it.place], int(batch.start[it.place]), output)
-
-
-def _ends_at(request: Request, limit: int) -> bool:
-    """Return whether an answer that has this many tokens is forced to end, and not cut off."""
-    return request.max_len == limit < request.max_steps
 
 
 def _grouped(places: Iterable[int], keys: Sequence[Hashable]) -> list[list[int]]:

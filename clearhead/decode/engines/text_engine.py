@@ -10,41 +10,32 @@ Texts longer than the context window are read through a window, which moves depe
 Axes: B texts, W beams per text, R = B * W rows, T tokens read at once, S tokens in a window.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ...config import ModelConfig
 from ...model.cache import side_by_side
 from ...model.transformer import Decoder, evaluation
 from ..model_handle import ModelHandle
 from ..rules import FloatArray, IntArray, Sources
-from .torch_engine import FLOAT32, Autocast, chosen_rows, in_precision, top_successors
+from .torch_engine import FLOAT32, Autocast, InTorch, chosen_rows, top_successors
 
 CHUNK = 512  # tokens of a prompt to read at once
 
 
-class TextEngine:
+class TextEngine(InTorch):
     """A step engine for decoder-only models with a context window of `max_len` tokens.
 
     Short texts are padded with `pad` on the left, and the padding is masked.
     """
 
-    precisions: ClassVar[tuple[str, ...]] = ("fp32", "bf16")
-    in_precision = staticmethod(in_precision)
-
     def __init__(self, model: Decoder, *, pad: int, max_len: int, autocast: Autocast = FLOAT32) -> None:
         self.model, self.pad, self.max_len, self.autocast = model, pad, max_len, autocast
         self.ring = model.positions.endless
-
-    @classmethod
-    def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
-        """Return "": this engine runs every model on every device."""
-        return ""
 
     @classmethod
     def open(cls, model: ModelHandle, precision: str = "fp32") -> Self:

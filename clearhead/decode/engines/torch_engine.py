@@ -33,19 +33,22 @@ def in_precision(model: nn.Module, precision: str) -> tuple[Any, Autocast]:
     return found, torch.autocast(next(model.parameters()).device.type, torch.bfloat16)
 
 
-class TorchEngine:
-    """A step engine for encoder-decoder models. Short sources are padded with `pad`, which is masked."""
+class InTorch:
+    """What the engines that run the model itself have in common: they run every model on every device."""
 
     precisions: ClassVar[tuple[str, ...]] = ("fp32", "bf16")
     in_precision = staticmethod(in_precision)
 
-    def __init__(self, model: EncoderDecoder, *, pad: int, autocast: Autocast = FLOAT32) -> None:
-        self.model, self.pad, self.autocast = model, pad, autocast
-
     @classmethod
     def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
-        """Return "": this engine runs every model on every device."""
         return ""
+
+
+class TorchEngine(InTorch):
+    """A step engine for encoder-decoder models. Short sources are padded with `pad`, which is masked."""
+
+    def __init__(self, model: EncoderDecoder, *, pad: int, autocast: Autocast = FLOAT32) -> None:
+        self.model, self.pad, self.autocast = model, pad, autocast
 
     @classmethod
     def open(cls, model: ModelHandle, precision: str = "fp32") -> Self:

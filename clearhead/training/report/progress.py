@@ -77,12 +77,10 @@ class Progress:
 
     def evaluation(self, text: str) -> None:
         """Report an evaluation. In a pipe, lines that follow each other within a second may be skipped."""
-        if self._say is not None:
-            self._say(text)
-        elif self._live is not None:
-            self._live.message(text)
-        else:
+        if self._say is None and self._live is None:
             self._print_or_hold_back(text)
+        else:
+            self.message(text)
 
     def message(self, text: str) -> None:
         """Print a message at once. Messages are never skipped."""

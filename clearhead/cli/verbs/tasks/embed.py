@@ -70,7 +70,8 @@ def _embedded(
     for group in input_groups(options.texts, "embed", what):
         vectors = app.embed([line.text for _, line in group], **settings)
         if is_text:
-            _warn(app, group)
+            for (place, line), found in zip(group, _readings(app, [line.text for _, line in group])):
+                warn(place, line, found)
         yield group, vectors
 
 
@@ -91,12 +92,6 @@ def _readings(app: "App", texts: list[str]) -> "list[Reading]":
 
     _, cut = reader_of(app.task).encode(texts)
     return [Reading(tuple(app.tokenizers.source.unknown_words(text)), cut=it) for text, it in zip(texts, cut)]
-
-
-def _warn(app: "App", group: list[Place]) -> None:
-    """Warn about unknown words and texts that are too long."""
-    for (place, line), found in zip(group, _readings(app, [line.text for _, line in group])):
-        warn(place, line, found)
 
 
 def _write(path: Path, app: "App", groups: "list[NDArray[np.float32]]") -> None:
