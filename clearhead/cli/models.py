@@ -139,13 +139,10 @@ def expect_task(app: "App", *verbs: str) -> None:
     from ..tasks.base import example_of
 
     if app.task.verb not in verbs:
-        raise ModelError(
-            f"{app.path} is a model for `{app.task.verb}`",
-            expected=f"a model for {' or '.join(f'`{verb}`' for verb in verbs)}",
-            fix=f"use it with: {example_of(app.task, str(app.path), app.config)}",
-            name=str(app.path),
-            value=app.task.verb,
-        )
+        what = f"{app.path} is a model for `{app.task.verb}`"
+        expected = f"a model for {' or '.join(f'`{verb}`' for verb in verbs)}"
+        fix = f"use it with: {example_of(app.task, str(app.path), app.config)}"
+        raise ModelError(what, expected=expected, fix=fix, name=str(app.path), value=app.task.verb)
 
 
 @contextmanager

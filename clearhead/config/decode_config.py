@@ -44,8 +44,7 @@ class DecodeConfig:
     )
     min_p: float = setting(0.0, "sample only tokens with at least this fraction of the top token's probability")
     unknown: Literal["error", "unk"] = setting(
-        "error",
-        "how to handle prompt characters missing from the vocabulary: stop with an error, or use <unk>",
+        "error", "how to handle prompt characters missing from the vocabulary: stop with an error, or use <unk>"
     )
     seed: int = setting(0, "random seed for sampling; the same seed and text give the same answer")
     batch_tokens: int = setting(4096, "maximum number of tokens per batch, counting every beam and padding")

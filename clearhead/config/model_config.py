@@ -10,12 +10,7 @@ _MOST = {"d_model": 2**17, "d_ff": 2**20, "n_encoder_layers": 1000, "n_decoder_l
 _MOST_RELATIVE = (2**16, 2**20)  # buckets, and distance
 _FACTORS = {"norm_eps": (1e-30, 1), **dict.fromkeys(("attention_scale", "embedding_scale", "logit_scale"), (1e-6, 1e6))}
 _LARGEST_TABLE = 2**29  # numbers, as in `model.positions`: 4 GiB while they're computed
-_FRONT_SIZES = {
-    "image_size": (1, 4096),
-    "patch_size": (1, 4096),
-    "sample_rate": (1000, 192_000),
-    "n_mels": (1, 512),
-}
+_FRONT_SIZES = {"image_size": (1, 4096), "patch_size": (1, 4096), "sample_rate": (1000, 192_000), "n_mels": (1, 512)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,10 +135,7 @@ def _check_topology(config: ModelSettings) -> None:
         fits = config.topology == "encoder-only" or value == unset
         fix = f"leave it out, or set train.task to {tasks}"
         require(fits, f"model.{name}", value, "an encoder-only model", what=_does_not_fit(config), fix=fix)
-    for name, unset, head in (
-        ("n_classes", 0, "class"),
-        ("n_separators", 1, "span"),
-    ):
+    for name, unset, head in (("n_classes", 0, "class"), ("n_separators", 1, "span")):
         value, what = getattr(config, name), f"doesn't fit model.head={config.head!r}"
         require(config.head == head or value == unset, f"model.{name}", value, f"model.head={head!r}", what=what)
     layers = {"class": ("none", "tanh", "relu"), "token": ("none", "norm")}.get(config.head, ("none",))

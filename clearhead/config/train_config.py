@@ -40,8 +40,7 @@ class TrainConfig:
         "", "time limit for the whole run, such as 15m or 1h30m; sets the preset and the number of steps"
     )
     memory: str = setting(
-        "",
-        "memory limit of each process, such as 4GB; sets train.micro_batches and train.activation_checkpointing",
+        "", "memory limit of each process, such as 4GB; sets train.micro_batches and train.activation_checkpointing"
     )
     init_from: str = setting("", "model folder whose weights, shape and tokenizer to start from")
     adapter: tuple[str, ...] = setting(

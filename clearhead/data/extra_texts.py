@@ -37,13 +37,10 @@ def open_texts(paths: Sequence[str], data: DataConfig, *, whole: bool = False) -
     """
     for file in (file for path in paths if not whole for file in tree(path)):
         if _TABLES & {kind.casefold() for kind in Path(file.name).suffixes[-2:]}:  # texts.tsv.gz
-            raise DataError(
-                f"data.texts: {file.name} is a table, according to its name",
-                expected="lines of text, or JSON Lines with a text on each line",
-                fix="write its text column to a text file",
-                name="data.texts",
-                value=file.name,
-            )
+            what = f"data.texts: {file.name} is a table, according to its name"
+            expected = "lines of text, or JSON Lines with a text on each line"
+            fix = "write its text column to a text file"
+            raise DataError(what, expected=expected, fix=fix, name="data.texts", value=file.name)
     return Documents(paths, data)
 
 

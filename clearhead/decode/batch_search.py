@@ -49,13 +49,10 @@ def check_support(engine: str, settings: Collection[str], config: DecodeConfig) 
     """
     if name := unsupported(settings, config):
         value = getattr(config, name)
-        raise ConfigError(
-            f"decode.{name}={value!r} isn't supported by decode.engine={engine!r}",
-            expected=f"decode.{name}={getattr(_GREEDY, name)!r} with this engine",
-            fix="set decode.engine='torch', which supports every setting",
-            name=f"decode.{name}",
-            value=value,
-        )
+        what = f"decode.{name}={value!r} isn't supported by decode.engine={engine!r}"
+        expected = f"decode.{name}={getattr(_GREEDY, name)!r} with this engine"
+        fix = "set decode.engine='torch', which supports every setting"
+        raise ConfigError(what, expected=expected, fix=fix, name=f"decode.{name}", value=value)
 
 
 def decode_batch(engine: BatchEngine, batch: Batch, config: DecodeConfig, rules: Rules) -> Answers:

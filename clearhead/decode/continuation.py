@@ -211,10 +211,7 @@ class TextGenerator(Writer[list[Continuation]]):
 
 def no_template() -> ConfigError:
     """Return the error for a conversation with a model that has no chat template."""
-    return ConfigError(
-        "the model has no chat template, so it can't read messages",
-        expected="a model trained on messages or instructions, or an imported one with a known template",
-        fix="give a text to continue, or train from this model with `data.template`",
-        name="data.template",
-        value="",
-    )
+    what = "the model has no chat template, so it can't read messages"
+    expected = "a model trained on messages or instructions, or an imported one with a known template"
+    fix = "give a text to continue, or train from this model with `data.template`"
+    return ConfigError(what, expected=expected, fix=fix, name="data.template", value="")

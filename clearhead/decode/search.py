@@ -19,11 +19,7 @@ Choose: TypeAlias = Callable[[Beams, Candidates, Rules], SearchStep]
 
 
 def beam_search(
-    decoding: Decoding,
-    start: IntArray,
-    requests: Sequence[Request],
-    rules: Rules,
-    observe: Observe | None = None,
+    decoding: Decoding, start: IntArray, requests: Sequence[Request], rules: Rules, observe: Observe | None = None
 ) -> Answers:
     """Search for the best answers to each sentence.
 

@@ -80,10 +80,7 @@ class Session:
         return [found[place] for place in range(len(sources))]
 
     def stream(
-        self,
-        sources: Sources,
-        prefix: Sequence[int] = (),
-        observe: Observe | None = None,
+        self, sources: Sources, prefix: Sequence[int] = (), observe: Observe | None = None
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield (index, hypotheses) for each source as soon as its batch is done, longest sources first.
 

@@ -12,11 +12,7 @@ from . import library
 from .demo_folder import DemoFolder
 
 LIBRARY = "library"  # subfolder of the model folder with the source files
-PROMPTS = (
-    "def read_lines(path):\n",
-    "class Stack:\n    def __init__(self",
-    "import os\nimport sys\n\n",
-)
+PROMPTS = ("def read_lines(path):\n", "class Stack:\n    def __init__(self", "import os\nimport sys\n\n")
 CONTINUED: dict[str, Any] = {"chars": 200, "temperature": 0.6, "seed": 0}  # decoding settings of the examples
 
 # The shape is fixed, and the budget determines the number of steps. In three minutes, a small model learns most because

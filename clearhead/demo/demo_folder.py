@@ -42,13 +42,10 @@ class DemoFolder:
         except ModelError:
             ours = False
         if not ours:
-            raise TrainingError(
-                f"{self.out} isn't an earlier demo",
-                expected="a new or empty folder, or the folder of an earlier demo",
-                fix="choose another folder with --out",
-                name="--out",
-                value=str(self.out),
-            )
+            what = f"{self.out} isn't an earlier demo"
+            expected = "a new or empty folder, or the folder of an earlier demo"
+            fix = "choose another folder with --out"
+            raise TrainingError(what, expected=expected, fix=fix, name="--out", value=str(self.out))
 
     def write(self, files: Iterable[tuple[str, bytes]]) -> None:
         """Create or reuse the folder, and write the data into it: paths in the subfolder, and their content.

@@ -41,13 +41,10 @@ def split(root: Path) -> tuple[list[SourceFile], list[SourceFile]]:
     found = sorted(_sources(root), key=lambda it: it.path)
     training, held_out = ([it for it in found if it.is_held_out is held] for held in (False, True))
     if not training or not held_out:
-        raise DataError(
-            f"{root} has {len(found):,} Python source files",
-            expected="the source of the standard library, which isn't part of this Python installation",
-            fix="use another Python, such as the one from python.org",
-            name=str(root),
-            value=len(found),
-        )
+        what = f"{root} has {len(found):,} Python source files"
+        expected = "the source of the standard library, which isn't part of this Python installation"
+        fix = "use another Python, such as the one from python.org"
+        raise DataError(what, expected=expected, fix=fix, name=str(root), value=len(found))
     return training, held_out
 
 

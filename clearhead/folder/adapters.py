@@ -79,13 +79,10 @@ class Adapter:
             fix = "merge it first: clearhead export --merge"
             raise ModelError(what, expected="a model with weights of its own", fix=fix, name="base", value=base)
         if named is None and not base.is_dir():
-            raise ModelError(
-                f"{folder} is an adapter of {base}, which doesn't exist",
-                expected=f"a model folder whose weights have SHA-256 {self.base_weights}",
-                fix=f"name the folder: --adapter {folder} with the model, or load(MODEL, adapter={str(folder)!r})",
-                name="base",
-                value=base,
-            )
+            what = f"{folder} is an adapter of {base}, which doesn't exist"
+            expected = f"a model folder whose weights have SHA-256 {self.base_weights}"
+            fix = f"name the folder: --adapter {folder} with the model, or load(MODEL, adapter={str(folder)!r})"
+            raise ModelError(what, expected=expected, fix=fix, name="base", value=base)
         return base
 
     def check_base(self, folder: Path, base: Path, found: str) -> None:

@@ -95,13 +95,10 @@ def _expect_room(path: Path, archive: zipfile.ZipFile, room: Path) -> None:
     entries = archive.infolist()
     size, most = sum(entry.file_size for entry in entries), shutil.disk_usage(room).free // 2
     if size > most or len(entries) > _MOST_FILES:
-        raise DataError(
-            f"{path} contains {len(entries):,} files of {size:,} bytes in all",
-            expected=f"at most {_MOST_FILES:,} files, and {most:,} bytes, half the free space in {room.parent}",
-            fix="unpack it elsewhere, and pass the folder",
-            name=str(path),
-            value=size,
-        )
+        what = f"{path} contains {len(entries):,} files of {size:,} bytes in all"
+        expected = f"at most {_MOST_FILES:,} files, and {most:,} bytes, half the free space in {room.parent}"
+        fix = "unpack it elsewhere, and pass the folder"
+        raise DataError(what, expected=expected, fix=fix, name=str(path), value=size)
 
 
 def _write(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path) -> None:

@@ -177,13 +177,10 @@ def check_format(path: Path, values: Mapping[str, Any]) -> None:
     found = values.get("format_version")
     if type(found) is not int or found != FORMAT_VERSION:
         newer = type(found) is int and found > FORMAT_VERSION
-        raise ModelError(
-            f"{path} has format_version={found!r}",
-            expected=f"{FORMAT_VERSION}, which this version supports",
-            fix="install a newer Clearhead" if newer else RESTORE,
-            name="format_version",
-            value=found,
-        )
+        what = f"{path} has format_version={found!r}"
+        expected = f"{FORMAT_VERSION}, which this version supports"
+        fix = "install a newer Clearhead" if newer else RESTORE
+        raise ModelError(what, expected=expected, fix=fix, name="format_version", value=found)
 
 
 def digest(data: bytes) -> str:

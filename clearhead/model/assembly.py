@@ -117,13 +117,10 @@ def check_parts(config: ModelConfig) -> None:
     FEED_FORWARD.find(config.feed_forward, _for_feed_forward(config))
     NORM.find(config.norm, _for_norm(config))
     if config.copy and not hasattr(kind, "weights"):
-        raise ConfigError(
-            f"model.attention={config.attention!r} has no method 'weights', which model.copy=true needs",
-            expected="weights(self, q, k, *, mask=None, bias=None) -> (B, H, T, S) next to its forward",
-            fix="add the method, or set model.copy=false",
-            name="model.attention",
-            value=config.attention,
-        )
+        what = f"model.attention={config.attention!r} has no method 'weights', which model.copy=true needs"
+        expected = "weights(self, q, k, *, mask=None, bias=None) -> (B, H, T, S) next to its forward"
+        fix = "add the method, or set model.copy=false"
+        raise ConfigError(what, expected=expected, fix=fix, name="model.attention", value=config.attention)
 
 
 def final_norm(config: ModelConfig) -> nn.Module | None:

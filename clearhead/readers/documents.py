@@ -139,13 +139,10 @@ def _is_json_lines(file: Input, key: Sequence[str]) -> bool:
         return False
     if not any(isinstance(value_at(values, key)[0], str) for values in objects):
         name = ".".join(key)
-        raise DataError(
-            f"{file.name} has JSON objects without a string in {name!r}\n  the first: {shown(undecodable(head[0]))}",
-            expected=f"one on each line: {json.dumps({name: '…'}, ensure_ascii=False)}",
-            fix="name the key of the text: `data.source_column=KEY`",
-            name=file.name,
-            value=name,
-        )
+        what = f"{file.name} has JSON objects without a string in {name!r}\n  the first: {shown(undecodable(head[0]))}"
+        expected = f"one on each line: {json.dumps({name: '…'}, ensure_ascii=False)}"
+        fix = "name the key of the text: `data.source_column=KEY`"
+        raise DataError(what, expected=expected, fix=fix, name=file.name, value=name)
     return True
 
 

@@ -117,13 +117,10 @@ def with_adapters(models: Sequence[ModelName], adapters: Sequence[ModelName]) ->
         base = expect_adapter(folder).base_weights
         fitting = [model for model in models if digests[model] == base]
         if not fitting:
-            raise ModelError(
-                f"{folder} is an adapter of none of the served models",
-                expected=f"a model whose weights have SHA-256 {base}",
-                fix="name its base: clearhead serve BASE --adapter DIR",
-                name="--adapter",
-                value=it.folder,
-            )
+            what = f"{folder} is an adapter of none of the served models"
+            expected = f"a model whose weights have SHA-256 {base}"
+            fix = "name its base: clearhead serve BASE --adapter DIR"
+            raise ModelError(what, expected=expected, fix=fix, name="--adapter", value=it.folder)
         found += [model.with_adapter(it) for model in fitting]
     return found
 

@@ -69,13 +69,10 @@ def _size(data: DataConfig) -> int:
         return data.vocab_size or 2**31
     size, least = data.vocab_size or _SUBWORDS, len(SPECIALS) + len(BYTES)
     if size < least:
-        raise ConfigError(
-            f"data.vocab_size={size} is too small for data.tokenizer={data.tokenizer!r}",
-            expected=f"at least {least}, for {len(SPECIALS)} special tokens and the {len(BYTES)} bytes",
-            fix="raise data.vocab_size, or set data.tokenizer='character'",
-            name="data.vocab_size",
-            value=size,
-        )
+        what = f"data.vocab_size={size} is too small for data.tokenizer={data.tokenizer!r}"
+        expected = f"at least {least}, for {len(SPECIALS)} special tokens and the {len(BYTES)} bytes"
+        fix = "raise data.vocab_size, or set data.tokenizer='character'"
+        raise ConfigError(what, expected=expected, fix=fix, name="data.vocab_size", value=size)
     return size
 
 

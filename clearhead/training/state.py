@@ -53,13 +53,10 @@ class State:
         found = {name: value for name, value in values.items() if name in known}
         for name, value in found.items():
             if not isinstance(value, known[name]) and not (type(value) is int and known[name] is float):
-                raise ModelError(
-                    f"the checkpoint has {name}={value!r}",
-                    expected=f"a value of type {getattr(known[name], '__name__', known[name])}",
-                    fix="delete the checkpoint to resume from an earlier one",
-                    name=name,
-                    value=value,
-                )
+                what = f"the checkpoint has {name}={value!r}"
+                expected = f"a value of type {getattr(known[name], '__name__', known[name])}"
+                fix = "delete the checkpoint to resume from an earlier one"
+                raise ModelError(what, expected=expected, fix=fix, name=name, value=value)
         return cls(**found)
 
     @property

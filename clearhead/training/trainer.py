@@ -51,12 +51,7 @@ class Trainer:
     """Train a model from the first step, or from a checkpoint, to the last step."""
 
     def __init__(
-        self,
-        run: Run,
-        model: nn.Module,
-        objective: Objective,
-        config: TrainRecipe,
-        deadline: Deadline | None = None,
+        self, run: Run, model: nn.Module, objective: Objective, config: TrainRecipe, deadline: Deadline | None = None
     ) -> None:
         """A `deadline` ends the run on time, not at `config.steps`."""
         self.run, self.model, self.objective, self.config = run, model, objective, config

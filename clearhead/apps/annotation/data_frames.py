@@ -44,13 +44,10 @@ class Frame:
                 lambda place: data.column(place).to_pylist(),
                 lambda new: _appended(data, type(data).from_pydict(new)),
             )
-        raise DataError(
-            f"got a value of type {kind}",
-            expected="a pandas or polars DataFrame, or an Arrow table",
-            fix="for a file of rows, use `clearhead VERB DIR --data FILE`",
-            name="frame",
-            value=data,
-        )
+        what = f"got a value of type {kind}"
+        expected = "a pandas or polars DataFrame, or an Arrow table"
+        fix = "for a file of rows, use `clearhead VERB DIR --data FILE`"
+        raise DataError(what, expected=expected, fix=fix, name="frame", value=data)
 
     def texts(self, place: int) -> list[str]:
         """Return the texts of a column, "" for missing values. Raise DataError if it has lists or objects."""

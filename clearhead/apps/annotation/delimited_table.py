@@ -125,13 +125,10 @@ class DelimitedTable(TableFile):
         return (line.removesuffix("\n").removesuffix("\r").split(separator) for line in lines)
 
     def _unreadable(self, line: int, record: str) -> DataError:
-        return DataError(
-            f"{self.file.name} line {line:,} can't be divided into columns\n  {shown(record.strip())}",
-            expected="quotes around whole cells, with every quote in them doubled",
-            fix="correct the line or, if quotes are ordinary characters, set `data.quoting=none`",
-            name=self.file.name,
-            line=line,
-        )
+        what = f"{self.file.name} line {line:,} can't be divided into columns\n  {shown(record.strip())}"
+        expected = "quotes around whole cells, with every quote in them doubled"
+        fix = "correct the line or, if quotes are ordinary characters, set `data.quoting=none`"
+        return DataError(what, expected=expected, fix=fix, name=self.file.name, line=line)
 
     def _wrong_width(self, line: int, record: str, count: int) -> DataError:
         return DataError(

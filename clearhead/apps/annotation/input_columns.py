@@ -83,10 +83,7 @@ def _expect_one_each(sample: Sample, asked: str, places: Sequence[int]) -> None:
 
 def _unclear(sample: Sample, inputs: Sequence[str], why: str) -> DataError:
     example = ",".join(inputs) if len(inputs) > 1 else sample.what.upper()
-    return DataError(
-        f"{sample.file} has {len(sample.names)} {sample.what}s, and {why}\n{sample.listing()}",
-        expected=f"one {sample.what} to read" if len(inputs) == 1 else f"a {sample.what} for each input",
-        fix=f"name what to read: `data.source_column={example}`",
-        name=sample.file,
-        value=tuple(sample.titles()),
-    )
+    what = f"{sample.file} has {len(sample.names)} {sample.what}s, and {why}\n{sample.listing()}"
+    expected = f"one {sample.what} to read" if len(inputs) == 1 else f"a {sample.what} for each input"
+    fix = f"name what to read: `data.source_column={example}`"
+    return DataError(what, expected=expected, fix=fix, name=sample.file, value=tuple(sample.titles()))

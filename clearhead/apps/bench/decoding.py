@@ -90,13 +90,7 @@ def _sources(loaded: LoadedModel) -> list[list[int]]:
 
 
 def _rate(
-    loaded: LoadedModel,
-    machine: Machine,
-    sources: list[list[int]],
-    engine: str,
-    precision: str,
-    beam: int,
-    batch: int,
+    loaded: LoadedModel, machine: Machine, sources: list[list[int]], engine: str, precision: str, beam: int, batch: int
 ) -> Rate:
     same_length = {"decode.min_ratio": 1.0, "decode.max_ratio": 1.0, "decode.max_extra": 2}
     plain = {"decode.n_best": 1, "decode.diverse": False, "decode.sample": False, "decode.batch_tokens": 10**6}

@@ -128,13 +128,10 @@ class OutputFile:
         with self.path.open("rb") as file:
             found = sum(1 for _ in file)
         if found != lines:
-            raise DataError(
-                f"{self.path} has {found:,} lines, the input has {lines:,}, and {self.record.name} is missing",
-                expected=f"a file that was begun by this command, with {self.record.name}",
-                fix=f"to start again, delete {self.path}",
-                name=str(self.path),
-                value=found,
-            )
+            what = f"{self.path} has {found:,} lines, the input has {lines:,}, and {self.record.name} is missing"
+            expected = f"a file that was begun by this command, with {self.record.name}"
+            fix = f"to start again, delete {self.path}"
+            raise DataError(what, expected=expected, fix=fix, name=str(self.path), value=found)
         say(f"{self.path} is complete: {lines:,} lines")
 
     def _add_input(self, group: Sequence[Place]) -> int:

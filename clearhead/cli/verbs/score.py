@@ -35,10 +35,7 @@ VERB = Verb(
     name="score",
     summary="print the line number, log-probability and length-normalised score of each pair in a file",
     usage="DIR FILE [FILE] [options]",
-    examples=(
-        "clearhead score models/en-fr pairs.tsv",
-        "clearhead score models/en-fr text.en text.fr --json",
-    ),
+    examples=("clearhead score models/en-fr pairs.tsv", "clearhead score models/en-fr text.en text.fr --json"),
     add_options=_add_options,
     run=_run,
 )

@@ -114,11 +114,7 @@ def _run(options: Options) -> None:
     if config.train.task is not None and not options.resume:
         _say_task(config)
     train(
-        config,
-        options.out,
-        resume=options.resume,
-        began=process_began(),
-        allow_custom_code=options.allow_custom_code,
+        config, options.out, resume=options.resume, began=process_began(), allow_custom_code=options.allow_custom_code
     )
 
 

@@ -40,11 +40,7 @@ class ViT(EncoderFamily):
         "model.pooling": "first",
         "data.modality": "image",
     }
-    same = (
-        *SAME,
-        Same("model.image_channels", ("num_channels",), 3),
-        Same("model.qkv_bias", ("qkv_bias",), True),
-    )
+    same = (*SAME, Same("model.image_channels", ("num_channels",), 3), Same("model.qkv_bias", ("qkv_bias",), True))
     derived = (
         *("model.image_size", "model.patch_size", "model.max_len", "model.n_classes"),
         *("model.src_vocab_size", "model.tgt_vocab_size", "model.n_decoder_layers"),  # without effect on images

@@ -51,12 +51,10 @@ class Film:
         known = list(self.frames[-1].weights)
         kinds = list(dict.fromkeys(".".join(it.split(".")[::2]) for it in known))
         if not kinds:
-            raise ConfigError(
-                "the film has no attention weights, because the model's attention modules don't report any",
-                expected="a class with a method weights(q, k, *, mask, bias)",
-                fix="use --json to see the answers and the predictions of each layer",
-                name="weights",
-            )
+            what = "the film has no attention weights, because the model's attention modules don't report any"
+            expected = "a class with a method weights(q, k, *, mask, bias)"
+            fix = "use --json to see the answers and the predictions of each layer"
+            raise ConfigError(what, expected=expected, fix=fix, name="weights")
         stack, _, kind = (name or kinds[-1]).partition(".")
         found = f"{stack}.{layer}.{kind}"
         if found not in known:

@@ -53,13 +53,10 @@ class Frame:
             wrong = "its values aren't those of a frame"
         else:
             return frame
-        raise DataError(
-            f"{path}, line {number} is damaged: {wrong}",
-            expected="a frame that training with `train.watch` has written",
-            fix="delete the line to see the other frames",
-            name=str(path),
-            line=number,
-        )
+        what = f"{path}, line {number} is damaged: {wrong}"
+        expected = "a frame that training with `train.watch` has written"
+        fix = "delete the line to see the other frames"
+        raise DataError(what, expected=expected, fix=fix, name=str(path), line=number)
 
     def _check(self) -> None:
         """Raise a KeyError, TypeError or ValueError if the values aren't usable."""

@@ -84,13 +84,7 @@ class Frames(Front):
         last = (n_frames - 1) * self.hop + self.n_fft
         wave = nn.functional.pad(wave, (self.n_fft // 2, last - self.n_fft // 2 - wave.size(1)))
         bins = torch.stft(
-            wave,
-            self.n_fft,
-            self.hop,
-            win_length=len(window),
-            window=window,
-            center=False,
-            return_complex=True,
+            wave, self.n_fft, self.hop, win_length=len(window), window=window, center=False, return_complex=True
         )
         power = bins.real.square() + bins.imag.square()  # (B, n_fft / 2 + 1, T)
         return (power.transpose(1, 2) @ self.filters.to(window.dtype) + _QUIET).log()

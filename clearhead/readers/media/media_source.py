@@ -19,15 +19,7 @@ from ..skipped import Report
 from ..source import Rows, Source, as_paths
 from ..tables import sample_table
 from .labelled_files import Listed, arrays, class_folders
-from .media_files import (
-    MANIFESTS,
-    PLURAL,
-    content_digest,
-    fault_of,
-    manifest_in,
-    modality_by_name,
-    needs_labels,
-)
+from .media_files import MANIFESTS, PLURAL, content_digest, fault_of, manifest_in, modality_by_name, needs_labels
 
 _PATH = 300  # characters of a path in a message
 

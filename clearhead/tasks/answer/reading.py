@@ -11,14 +11,7 @@ from ...data.forms import SAMPLED_BY, as_pairs
 from ...data.split import QuestionSplit, split_questions
 from ...errors import DataError
 from ...readers.files import STDIN, inputs
-from ...readers.questions import (
-    Answer,
-    Article,
-    Paragraph,
-    Question,
-    QuestionCorpus,
-    read_questions,
-)
+from ...readers.questions import Answer, Article, Paragraph, Question, QuestionCorpus, read_questions
 from ...readers.skipped import Report
 from ...readers.source import Source, as_paths
 

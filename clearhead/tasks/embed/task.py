@@ -53,13 +53,10 @@ class TextEmbedding(Task):
     @classmethod
     def settle(cls, config: Config) -> Config:
         """Raise ConfigError: no data says what an embedding should be."""
-        raise ConfigError(
-            "task 'embed' can't be trained on its own, since no text says what its embedding should be",
-            expected="a task such as fill or classify, whose encoder `clearhead embed` can use",
-            fix="train with `train.task=fill`, then use it with `embed`",
-            name="train.task",
-            value=cls.verb,
-        )
+        what = "task 'embed' can't be trained on its own, since no text says what its embedding should be"
+        expected = "a task such as fill or classify, whose encoder `clearhead embed` can use"
+        fix = "train with `train.task=fill`, then use it with `embed`"
+        raise ConfigError(what, expected=expected, fix=fix, name="train.task", value=cls.verb)
 
     @classmethod
     def texts(cls, data: Running) -> Sequence[str]:
@@ -134,13 +131,10 @@ def embed_sources(
     reader = reader_of(task)
     encoded = reader.joined(reader.encode(sources)[0])
     if config.model.topology == "decoder-only":
-        raise ConfigError(
-            "a decoder-only model has no encoder, so it can't embed texts",
-            expected="a model for another task than `generate`",
-            fix="train an encoder on the same text with `train.task=fill`",
-            name="model.topology",
-            value=config.model.topology,
-        )
+        what = "a decoder-only model has no encoder, so it can't embed texts"
+        expected = "a model for another task than `generate`"
+        fix = "train an encoder on the same text with `train.task=fill`"
+        raise ConfigError(what, expected=expected, fix=fix, name="model.topology", value=config.model.topology)
     encoder = stacks(as_module(model))["encoder"]
     assert isinstance(encoder, Encoder)
     sizes = reader.positions(encoded.lengths)

@@ -159,12 +159,10 @@ class Generation(Task):
             ConfigError: the models cut the text into different blocks.
         """
         if len({tuple(it.sources) for _, it in systems}) > 1:
-            raise ConfigError(
-                "the models read the text in different blocks, so the blocks can't be compared",
-                expected="models with the same tokenizer and data.max_len",
-                fix="evaluate each model alone, and compare bits per byte",
-                name="data.max_len",
-            )
+            what = "the models read the text in different blocks, so the blocks can't be compared"
+            expected = "models with the same tokenizer and data.max_len"
+            fix = "evaluate each model alone, and compare bits per byte"
+            raise ConfigError(what, expected=expected, fix=fix, name="data.max_len")
         return super().compare(systems)
 
     def generator(
