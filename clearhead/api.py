@@ -57,6 +57,7 @@ _MODULES = {
     "Translator": "translator",
     "Embedder": "embedder",
     "Filler": "filler",
+    "Speaker": "translator",
     "Transcriber": "translator",
 }  # imported on first use, since a model needs one of them
 _APPS = {  # of each task; a custom task has the general App
@@ -65,6 +66,7 @@ _APPS = {  # of each task; a custom task has the general App
     "embed": "Embedder",
     "fill": "Filler",
     "generate": "LanguageModel",
+    "speak": "Speaker",
     "summarize": "Summarizer",
     "transcribe": "Transcriber",
     "translate": "Translator",

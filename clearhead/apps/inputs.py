@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..config import Config
+from ..data.forms import MediaForm
 from ..errors import ConfigError, DataError
 from ..readers.lines import shown
 from ..readers.skipped import Skipped
@@ -143,7 +144,7 @@ def nothing_readable(files: Sequence[str], what: str, unread: Sequence[Skipped])
 @contextmanager
 def reading_data(task: Task, config: Config, data: Any) -> Iterator[Any]:
     """Yield the data that `read_data` returns. Images and audio in memory are in files inside the `with` block."""
-    if "text" in task.modalities or isinstance(data, task.form.holds):
+    if not isinstance(task.form, MediaForm) or isinstance(data, task.form.holds):
         yield read_data(task, config, data)
         return
     from ..readers.media.media_in_memory import write_media

@@ -1,4 +1,4 @@
-"""Apps that write a text for each source: translations, summaries of documents, transcripts of recordings.
+"""Apps with an answer for each source: translations, summaries of documents, transcripts of recordings, speech.
 
 app = load("models/en-fr")
 app("I am hungry.")              # returns a str for one text, a list for several
@@ -7,6 +7,8 @@ app.explain("I am hungry.")      # with every step of attention
 app = load("models/calls")
 app("call.wav")                             # or samples with their rate: app((samples, 16_000))
 app.results(["call.wav"], timings=True)     # and when each token was said
+app = load("models/voice")
+samples, rate = app("3 5 7")                # the sound of a text
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,16 +23,21 @@ from ..decode.rules import Rules
 from ..decode.writer import Grow, Read, TextStream, Writer
 from ..readers.lines import one_line
 from ..readers.pairs import Report
+from ..tasks.base import check_filled
 from ..tasks.sequences import Sequences
 from ..tasks.source_reader import whole_length
 from ..tokenization.detokenize import GrowingText
 from .answers import BriefResult, Reading, Result, Scored, ScoredAnswer
 from .app import ONE, App
-from .inputs import as_source, as_sources, as_text, as_token_ids, is_one_source, reading_data
+from .inputs import as_source, as_sources, as_text, as_texts, as_token_ids, is_one_source, reading_data
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ..inspection.media.timings import TokenTiming
     from ..inspection.views.explanation import Explanation
+    from ..tasks.speak.task import Speech
     from ..tasks.summarize.task import Summarization
     from ..tasks.transcribe.task import Transcription
 
@@ -251,3 +258,25 @@ class Transcriber(Translator):
         if not timings:
             return found
         return [Transcript(**vars(it), timings=self.task.timings(self.model, it.source, it.tokens)) for it in found]
+
+
+class Speaker(Translator):
+    """Speaks texts. It has all methods of a translator, whose texts are codes here, such as "17 17 203"."""
+
+    task: "Speech"
+
+    def __call__(self, text: str | Sequence[str], **decode: Any) -> Any:
+        """Return the sound of a text: int16 samples (N,) and their rate. For a list of texts, return a list.
+
+        Raises:
+            DataError: a text is blank.
+        """
+        if isinstance(text, str):
+            return self([text], **decode)[0]
+        for source in as_texts(text):
+            check_filled(source, "speak")
+        return [self.sound(it.text) for it in self.brief_results(text, **(ONE | decode))]
+
+    def sound(self, codes: str) -> "tuple[NDArray[np.int16], int]":
+        """Return the sound of codes, the `text` of a record: samples (N,) and their rate."""
+        return self.task.samples(codes), self.task.codebook.sample_rate

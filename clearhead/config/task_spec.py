@@ -135,6 +135,14 @@ TASKS: dict[str, TaskSpec] = {
         fields={},  # a request brings files
         needed=(),
     ),
+    "speak": TaskSpec(
+        "Speech",
+        _TEXT_TO_TEXT,
+        variants={"audio": ("task", "Speech")},  # what its data is detected to be
+        fields={},  # a request gets a file
+        needed=(),
+        example=".",
+    ),
     "fill": TaskSpec(
         "Filling",
         {"model.topology": "encoder-only", "model.head": "token"},

@@ -24,8 +24,8 @@ _AHEAD = 4  # files that each thread may be ahead
 Read = tuple[NDArray[Any], int] | DataError  # the array of a file and how many positions were cut, or why not
 
 
-class Loader(Protocol):
-    """Reads one kind of file into flat arrays, and puts these together into batches."""
+class FileReader(Protocol):
+    """Reads one kind of file into flat arrays."""
 
     @property
     def dtype(self) -> str:
@@ -33,6 +33,10 @@ class Loader(Protocol):
 
     def __call__(self, source: Any) -> tuple[NDArray[Any], int]:
         """Read a file. -> its numbers (N,), and how many positions were cut. Raise a DataError if it can't be read."""
+
+
+class Loader(FileReader, Protocol):
+    """Reads one kind of file into flat arrays, and puts these together into batches."""
 
     def positions(self, lengths: IntArray) -> IntArray:
         """Return the positions in the encoder of arrays with these lengths."""
@@ -113,7 +117,7 @@ class MediaEncoder:
         cuts: whether to keep the beginning of files that are too long, instead of dropping them.
     """
 
-    loader: Loader
+    loader: FileReader
     targets: Callable[[Sequence[str]], list[list[int] | None]]
     why_not: str = ""
     limit: str = ""
@@ -171,14 +175,14 @@ def read_files(loader: Loader, pairs: Pairs, threads: int = 1) -> Readable:
     return Readable(Ragged.joined(arrays, loader.dtype), places, np.array(cut, np.int64), unread)
 
 
-def _read(loader: Loader, source: Any) -> Read:
+def _read(loader: FileReader, source: Any) -> Read:
     try:
         return loader(source)
     except DataError as error:
         return error
 
 
-def _in_order(pool: ThreadPoolExecutor, loader: Loader, sources: Sequence[Any], ahead: int) -> Iterator[Read]:
+def _in_order(pool: ThreadPoolExecutor, loader: FileReader, sources: Sequence[Any], ahead: int) -> Iterator[Read]:
     """Yield the result for each source, with at most `ahead` more of them in memory."""
     waiting = deque[Future[Read]]()
     for source in sources:

@@ -9,12 +9,12 @@ Each key is the sum of two sines, one for its row and one for its column:
   941 Hz     *        0        #        D
 """
 
-import io
-import wave
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..readers.media.audio import wav_bytes
 
 RATE = 8000  # samples per second
 KEYS = "123A456B789C*0#D"
@@ -76,13 +76,7 @@ def dial(keys: str, random: np.random.Generator, *, noise: float) -> tuple[Sampl
 
 def wav(samples: Samples) -> bytes:
     """Return a 16-bit WAV file of samples from -1 to 1."""
-    file = io.BytesIO()
-    with wave.open(file, "wb") as recording:
-        recording.setnchannels(1)
-        recording.setsampwidth(2)
-        recording.setframerate(RATE)
-        recording.writeframes((samples * 32767).round().clip(-32767, 32767).astype("<i2").tobytes())
-    return file.getvalue()
+    return wav_bytes((samples * 32767).round().clip(-32767, 32767).astype(np.int16), RATE)
 
 
 def recordings(texts: Iterable[str], seed: int, noise: tuple[float, float]) -> Iterator[bytes]:

@@ -44,6 +44,7 @@ LABELS = _Labels(
         "chrf": Label("chrF", ".2f", "character n-grams shared with the references"),
         "cer": Label("CER", ".4f", "character error rate: edits per character of the reference", lower=True),
         "wer": Label("WER", ".4f", "word error rate: edits per word of the reference", lower=True),
+        "mel_distortion": Label("mel distortion", ".2f", "dB between spectrograms, as aligned best", lower=True),
         "exact_match": Label("exact match", ".4f", "share of answers that equal a reference"),
         "f1": Label("F1", ".4f", "words shared with the best reference"),
         "rouge1": Label("ROUGE-1", ".2f", "F1 of the words shared with the reference"),

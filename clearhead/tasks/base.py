@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..config import Config, DecodeConfig, SpecialTokens, settings
 from ..config.custom_code import custom_parts
-from ..data.forms import Form
+from ..data.forms import Divided, Form
 from ..data.store import token_type
 from ..errors import ConfigError, DataError
 from ..tokenization.ragged import IntArray, Ragged
-from ..tokenization.source_and_target import Tokenizers
+from ..tokenization.source_and_target import Tokenizers, train_tokenizers
+from ..tokenization.tokenizer import Tokenizer
 from .examples import Dataset, EvaluationResult, ExampleEncoder, Examples, HeldOut, TaskScores, Units
 from .settling import settle
 
@@ -30,6 +31,15 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Dataset", "EvaluationResult", "ExampleEncoder", "HeldOut", "Task", "TaskScores", "Units"]
+
+
+def _learn(corpus: Divided, config: Config) -> Tokenizers:
+    """Learn vocabularies from the texts of both sides. Without texts, they have the special tokens only."""
+    sources, targets = corpus.texts()
+    if len(sources) or len(targets):
+        return train_tokenizers(sources, targets, config.data)
+    none = Tokenizer.without_text()
+    return Tokenizers(none, none)
 
 
 class Task(ABC):
@@ -89,6 +99,8 @@ class Task(ABC):
     """True if settings are chosen on the validation data after training; see `EvaluationResult.tuned`."""
     searches: ClassVar[bool] = True
     """True if the scores depend on the decoding settings."""
+    learn: ClassVar["staticmethod[[Any, Config], Tokenizers]"] = staticmethod(_learn)
+    """Function that learns the vocabularies from training data; by default, from its texts."""
 
     def __init__(self, tokenizers: Tokenizers, config: Config) -> None:
         self.tokenizers, self.config = tokenizers, config
@@ -225,10 +237,10 @@ def needs_more(verb: str) -> ConfigError:
     return ConfigError(f"task {verb!r} needs more than a text", name="train.task", value=verb)
 
 
-def check_filled(source: Any) -> None:
-    """Raise DataError if a source to explain is a blank text."""
+def check_filled(source: Any, verb: str = "explain") -> None:
+    """Raise DataError if a source to explain, or to do something else with, is a blank text."""
     if isinstance(source, str) and not source.strip():
-        raise DataError("the text is blank", expected="a text to explain", name="text", value=source)
+        raise DataError("the text is blank", expected=f"a text to {verb}", name="text", value=source)
 
 
 def rotary_positions(config: Config) -> dict[str, str]:

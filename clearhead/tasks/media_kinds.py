@@ -19,7 +19,14 @@ _DEFAULTS = {"model.pre_norm": True, "model.feed_forward": "gelu"}
 
 
 class Recordings:
-    """Recordings, which the front end `frames` reads. Their positions are 40 ms long."""
+    """Recordings, which the front end `frames` reads. Their positions are 40 ms long.
+
+    Args:
+        side: where a pair has the recording: 1 for its source, 2 for its target.
+    """
+
+    def __init__(self, side: int = 1) -> None:
+        self.side = side
 
     defaults: ClassVar[Mapping[str, Any]] = {
         **_DEFAULTS,
@@ -43,7 +50,7 @@ class Recordings:
         """Return the most frequent sample rate of some recordings, at most 16,000, unless it's set already."""
         if config.model.sample_rate is not None:
             return {}
-        rates = [info.sample_rate for info in _probed(data, probe_audio)]
+        rates = [info.sample_rate for info in _probed(data, probe_audio, self.side)]
         return {"model.sample_rate": min(max(set(rates), key=lambda it: (rates.count(it), it)), _FASTEST)}
 
     def longest(self, config: Config) -> tuple[int, str]:
@@ -112,10 +119,10 @@ def _image_size(data: Any) -> tuple[int, int]:
     return height if same else _LARGEST, max(it.channels for it in found)
 
 
-def _probed(data: Any, probe: Any) -> list[Any]:
+def _probed(data: Any, probe: Any, side: int = 1) -> list[Any]:
     """Return the sizes of some files, spread evenly over the data. Raise the last error if none can be read."""
     found, last = list[Any](), None
-    for name in SpacedTexts(data, _PROBED, itemgetter(1)):
+    for name in SpacedTexts(data, _PROBED, itemgetter(side)):
         try:
             found.append(probe(name))
         except DataError as error:

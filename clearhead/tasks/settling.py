@@ -49,7 +49,7 @@ def settle(task: Declared, config: Config) -> Config:
     config = config.assign({**parts, **task.required}, "task").assign(parts, "family")  # a head needs its parts
     config = config.choose({name: it for name, it in task.defaults.items() if name not in task.required}, "task")
     check_patience(config, task.scores)
-    if name := _without_effect(config):
+    if name := _without_effect(task, config):
         why = f" and model.front={spell(config.model.front)}"
         raise _misfit(task, name, config, why=why, fix=f"leave out {name}")
     config = config.choose(task.derived(config), "task")
@@ -108,8 +108,8 @@ def _reads(front: str, modalities: Sequence[str]) -> bool:
     return _READS.get(front, modalities[0]) in modalities
 
 
-def _without_effect(config: Config) -> str:
-    """Return a setting of the user's that the front end doesn't use, or ""."""
+def _without_effect(task: Declared, config: Config) -> str:
+    """Return a setting of the user's that neither the front end nor the task uses, or ""."""
     front = config.model.front
     if front not in _READS:  # a custom class may use any of them
         return ""
@@ -117,6 +117,7 @@ def _without_effect(config: Config) -> str:
     fitting = _AUGMENTATIONS.get(front, ())
     if config.is_users("model.augment") and any(it.partition("=")[0] not in fitting for it in config.model.augment):
         return "model.augment"
+    others = (it for it in others if it not in task.defaults)
     given = (it for it in others if config.is_users(it) and config.value(it) != settings()[it].default)
     return next(given, "")
 

@@ -15,6 +15,7 @@ from .normalise import BYTES, text_pipeline
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")  # the first tokens of a new vocabulary, in the order of `SpecialTokens`
 
 _UNKNOWN = SPECIALS.index("<unk>")
+_SPACE = next(letter for letter, byte in BYTES.items() if byte == ord(" "))
 _SUBWORDS = 4000  # default of data.vocab_size for subwords; words and characters have no limit
 
 
@@ -40,10 +41,11 @@ def learn_vocabulary(texts: Iterable[str], data: DataConfig) -> tokenizers.Token
     return backend
 
 
-def empty_vocabulary() -> tokenizers.Tokenizer:
-    """Return the library's tokenizer with the special tokens only."""
+def word_vocabulary(words: Iterable[str]) -> tokenizers.Tokenizer:
+    """Return the library's tokenizer with the special tokens and these ASCII words, in this order."""
     backend = text_pipeline(DataConfig(tokenizer="word"))
-    backend.model = models.WordLevel({special: i for i, special in enumerate(SPECIALS)}, SPECIALS[_UNKNOWN])
+    tokens = [*SPECIALS, *(f"{_SPACE}{word}" for word in words)]
+    backend.model = models.WordLevel({token: i for i, token in enumerate(tokens)}, SPECIALS[_UNKNOWN])
     backend.add_special_tokens(list(SPECIALS))
     return backend
 

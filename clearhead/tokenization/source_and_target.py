@@ -9,6 +9,7 @@ from typing import Any, Self
 from ..config import DataConfig, ModelConfig, SpecialTokens
 from ..errors import ModelError
 from .backend import as_exceptions, open_backend, patterns
+from .codebook import KEY, Codebook
 from .foreign import ForeignTokenizer
 from .learning import SPECIALS
 from .normalise import NEVER, PATTERNS
@@ -46,10 +47,14 @@ class Tokenizers:
         return self
 
     def to_json(self) -> str:
-        """Return the content of one file: a `tokenizers` file if joint, else {"source": ..., "target": ...}."""
+        """Return the content of one file: a `tokenizers` file if joint, else {"source": ..., "target": ...}.
+
+        If the targets are sounds, {"codebook": ...} has their patches.
+        """
         if self.joint:
             return self.source.to_json()
-        return two_sides(self.source.to_json(), self.target.to_json())
+        sides = two_sides(self.source.to_json(), self.target.to_json())
+        return f"{sides[:-1]},\n{self.target.patches_json()}}}" if isinstance(self.target, Codebook) else sides
 
     @classmethod
     def from_json(cls, text: str, special: SpecialTokens, *, origin: str, sizes: tuple[int, int] = (0, 0)) -> Self:
@@ -67,14 +72,14 @@ class Tokenizers:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise bad_file(origin, "is damaged: it isn't JSON") from error
-        if isinstance(content, dict) and content.keys() == {"source", "target"}:
+        if isinstance(content, dict) and content.keys() - {KEY} == {"source", "target"}:
             source, target = (
                 tokenizer_from_json(
                     json.dumps(own := content[side]), special, origin=f"{origin} ({side})", size=size, content=own
                 )
                 for side, size in zip(("source", "target"), sizes)
             )
-            return cls(source, target)
+            return cls(source, _codebook(content[KEY], origin) if KEY in content else target)
         one = tokenizer_from_json(text, special, origin=origin, size=max(sizes), content=content)
         return cls(one, one)
 
@@ -107,6 +112,13 @@ class Tokenizers:
                     name=f"model.{name}",
                     value=max(beyond),
                 )
+
+
+def _codebook(content: Any, origin: str) -> Codebook:
+    try:
+        return Codebook.from_content(content)
+    except Exception as error:  # anything may be in the place of anything else
+        raise bad_file(origin, f"is damaged: its codebook can't be read ({error!r})") from error
 
 
 def two_sides(source: str, target: str) -> str:

@@ -19,7 +19,7 @@ from tokenizers import models
 
 from ..config import DataConfig, DecodeConfig, SpecialTokens
 from ..errors import ConfigError, DataError
-from .learning import SPECIALS, empty_vocabulary, learn_vocabulary, lone_surrogate
+from .learning import SPECIALS, learn_vocabulary, lone_surrogate, word_vocabulary
 from .normalise import NEVER, Kind, Spelling
 from .word_ids import WordEncoder
 
@@ -71,7 +71,7 @@ class Tokenizer:
     @classmethod
     def without_text(cls) -> Self:
         """Return the tokenizer of a model that neither reads nor writes text: it has the special tokens only."""
-        return cls(empty_vocabulary(), SpecialTokens())
+        return cls(word_vocabulary(()), SpecialTokens())
 
     def with_specials(self) -> "Tokenizer":
         """Return the tokenizer that reads the names of special tokens in a text as these tokens.

@@ -20,7 +20,7 @@ from ..readers.files import STDIN
 from ..readers.source import IN_MEMORY
 from ..tasks.base import Task
 from ..tasks.registry import task_of
-from ..tokenization.source_and_target import Tokenizers, train_tokenizers
+from ..tokenization.source_and_target import Tokenizers
 from ..tokenization.tokenizer import Tokenizer
 from .choices import budget, memory_limit, thread_trial
 from .choices.hyperparameters import (
@@ -90,7 +90,7 @@ def prepare(
         config = config.assign({"data.digest": digest, **task_type.from_data(read.corpus, config)}, "data")
         if start is not None and (about := start.about_labels(config)):
             say(about)
-        tokenizers = start.tokenizers if start is not None else _train_tokenizers(read.corpus, config, say)
+        tokenizers = start.tokenizers if start is not None else _train_tokenizers(task_type, read.corpus, config, say)
         config, vocabularies = _with_vocabularies(config, tokenizers)
         lora = check_trained_parts(config)
         task = task_type(tokenizers, config)
@@ -223,13 +223,11 @@ def refuse_contradictions(out: Path, stored: Config, asked: Config, names: Colle
             raise invalid(name, now, what, expected="the same value", fix=fix)
 
 
-def _train_tokenizers(corpus: Divided, config: Config, say: Say) -> Tokenizers:
+def _train_tokenizers(task_type: type[Task], corpus: Divided, config: Config, say: Say) -> Tokenizers:
     started = time.monotonic()
-    sources, targets = corpus.texts()
+    tokenizers, (sources, targets) = task_type.learn(corpus, config), corpus.texts()
     if not len(sources) and not len(targets):
-        none = Tokenizer.without_text()
-        return Tokenizers(none, none)
-    tokenizers = train_tokenizers(sources, targets, config.data)
+        return tokenizers
     if len(sources) < len(corpus):
         say(f"the tokenizer is trained on {len(sources) / len(corpus):.1%} of the text, sampled evenly")
     say(f"tokenizer: {_sizes(tokenizers, two_sides=len(targets) > 0)} in {time.monotonic() - started:.1f} s")

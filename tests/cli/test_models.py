@@ -18,7 +18,7 @@ from .conftest import Run
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_verb_on_a_model_of_another_task_names_a_command_for_it(tmp_path: Path, task: str) -> None:
-    folder, given = tmp_path / "my model", {"train.task": task, "data.labels": ["a", "b"]}
+    folder, given = tmp_path / "my model", {"train.task": task, "data.labels": ["a", "b"], "model.tie": "none"}
     config = Config().override(given).assign(task_named(task).required, "task")
     tokenizers = train_tokenizers(ENGLISH, FRENCH, config.data)
     sizes = {"model.src_vocab_size": tokenizers.source.vocab_size, "model.tgt_vocab_size": tokenizers.target.vocab_size}

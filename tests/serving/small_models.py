@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from clearhead.config import Config
 from clearhead.folder.model_folder import model_files, save_files
 from clearhead.model.transformer import build
 from clearhead.tasks.registry import task_named
+from clearhead.tokenization.codebook import Codebook
 from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
 from clearhead.tokenization.tokenizer import Tokenizer
 from tests.builders import ENGLISH, FRENCH
@@ -56,6 +58,7 @@ KINDS: dict[str, dict[str, Any]] = {
     },
     "see": {"train.task": "classify", "data.labels": ("lies", "stands"), **IMAGE},
     "transcribe": {"train.task": "transcribe", "data.joint": True, "decode.max_extra": 4, **AUDIO},
+    "speak": {"train.task": "speak", "decode.min_len": 3, "decode.max_len": 6, "model.tie": "target"},
 }
 
 
@@ -67,6 +70,9 @@ def make(path: Path, kind: str) -> Path:
         tokenizers = Tokenizers(Tokenizer.without_text(), Tokenizer.without_text())
     else:
         tokenizers = train_tokenizers(ENGLISH, FRENCH, config.data)
+    if kind == "speak":
+        patches = np.random.default_rng(0).uniform(-8, 0, (12, 4, 8)).astype(np.float32)
+        tokenizers = Tokenizers(tokenizers.source, Codebook(patches, 2000))
     sizes = {"model.src_vocab_size": tokenizers.source.vocab_size, "model.tgt_vocab_size": tokenizers.target.vocab_size}
     config = config.assign({**sizes, "model.n_classes": len(config.data.labels)}, "model")
     with torch.random.fork_rng():

@@ -47,7 +47,7 @@ _RARE = (
     "train.freeze",
 )
 _HELPS = {
-    "train.task": "translate, generate, classify, answer, summarize, transcribe or fill (default: detected)",
+    "train.task": "translate, generate, classify, answer, summarize, transcribe, speak or fill (default: detected)",
     "data.source_column": "source or text column, or several separated by commas (default: detected)",
     "data.target_column": "target or label column (default: detected)",
     "data.label_kind": "several labels per text, targets (columns with a label each) or number (default: detected)",

@@ -14,7 +14,7 @@ from ...config.front_geometry import (
 from ...errors import ModelError
 from .front import Front
 
-_QUIET = 1e-6  # added to the power in each band before the logarithm: silence has a logarithm too
+QUIET = 1e-6  # added to the power in each band before the logarithm: silence has a logarithm too
 _N_MASKS = 2  # in time, and in frequency (SpecAugment, Park et al. 2019)
 
 
@@ -87,7 +87,7 @@ class Frames(Front):
             wave, self.n_fft, self.hop, win_length=len(window), window=window, center=False, return_complex=True
         )
         power = bins.real.square() + bins.imag.square()  # (B, n_fft / 2 + 1, T)
-        return (power.transpose(1, 2) @ self.filters.to(window.dtype) + _QUIET).log()
+        return (power.transpose(1, 2) @ self.filters.to(window.dtype) + QUIET).log()
 
     def normalised(self, spectrogram: Tensor, real: Tensor) -> Tensor:
         """Give each row mean 0 and variance 1 over its real frames and all bands. (B, T, M), (B, T) -> (B, T, M)"""

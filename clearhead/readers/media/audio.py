@@ -1,5 +1,6 @@
 """Read audio as 16-bit samples of one channel, converted to one sample rate."""
 
+import io
 import wave
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -72,6 +73,17 @@ def read_audio(source: Any, sample_rate: int, most: int | None = None) -> tuple[
     if not len(whole):  # a few samples at a high rate
         raise DataError(f"{name} is too short", expected=f"a sample at {sample_rate:,} per second", name=name)
     return whole, max(0, length - most) if most is not None and is_complete else 0
+
+
+def wav_bytes(samples: NDArray[np.int16], rate: int) -> bytes:
+    """Return a WAV file of 16-bit samples, (N,) or (N, channels)."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as recording:
+        recording.setnchannels(1 if samples.ndim == 1 else samples.shape[1])
+        recording.setsampwidth(2)
+        recording.setframerate(rate)
+        recording.writeframes(samples.astype("<i2").tobytes())
+    return file.getvalue()
 
 
 def as_int16(samples: NDArray[Any]) -> NDArray[np.int16]:

@@ -1,7 +1,6 @@
 """Write images and audio in memory to files next to a manifest, so that every reader can use them."""
 
 import json
-import wave
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from ...errors import DataError
 from ..files import Input
 from ..source import IN_MEMORY, Rows
 from .array_files import item_name
-from .audio import as_int16, checked_samples
+from .audio import as_int16, checked_samples, wav_bytes
 from .images import checked_pixels, is_image, pixels_of
 from .media_files import modality_by_name
 
@@ -26,7 +25,7 @@ def write_media(data: Any, folder: Path) -> Path | None:
     Args:
         data: pairs of an image and a label, or of a recording and a label or transcript; or a pair (images, labels). An
             image is a uint8 array (H, W) or (H, W, C) or a Pillow image; a recording is a tuple of samples and their
-            rate; both may also be paths.
+            rate; both may also be paths. Texts with a recording each are read as recordings with transcripts.
         folder: an existing folder.
 
     Returns:
@@ -85,6 +84,10 @@ def _pairs(data: Any) -> list[tuple[Any, Any]] | None:
             raise DataError(what, expected=expected, name="data", value=(len(images), n_labels))
         return list(zip(images, labels))
     items = list(data)
+    if any(
+        isinstance(it, tuple | list) and len(it) == 2 and is_media(it[1]) and isinstance(it[0], str) for it in items
+    ):
+        items = [it[::-1] if isinstance(it, tuple | list) else it for it in items]
     if not any(isinstance(it, tuple | list) and len(it) == 2 and is_media(it[0]) for it in items):
         return None
     for place, item in enumerate(items):
@@ -125,11 +128,7 @@ def _write_audio(source: tuple[Any, ...], path: Path, name: str) -> str:
         why = "has no samples" if not samples.size else "has samples that aren't numbers"
         raise DataError(f"{name} {why}", expected="audio", name="data")
     content = samples if samples.dtype == np.int16 else as_int16(samples)
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1 if samples.ndim == 1 else samples.shape[1])
-        file.setsampwidth(2)
-        file.setframerate(rate)
-        file.writeframes(content.astype("<i2").tobytes())
+    path.write_bytes(wav_bytes(content, rate))
     return path.name
 
 

@@ -71,6 +71,10 @@ class MediaSource(Source):
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield number, name and target of each image or recording whose file exists."""
+        return self.rows()
+
+    def rows(self) -> Iterator[Pair]:
+        """Yield what `__iter__` does, unless a subclass has it otherwise."""
         faults, used = Report(()), 0
         for number, name, target in self._listing:
             if fault := fault_of(name, self.modality):
@@ -90,7 +94,7 @@ class MediaSource(Source):
     def digest(self) -> str:
         """Return the SHA-256 of the names in their folder, the targets, and the content of all files."""
         whole = hashlib.sha256()
-        for _, name, target in self:
+        for _, name, target in self.rows():
             within = Path(name).relative_to(self.folder) if Path(name).is_relative_to(self.folder) else name
             whole.update(f"{within}\0{target}\0{self.content_key(name)}\0".encode("utf-8", "surrogatepass"))
         return whole.hexdigest()

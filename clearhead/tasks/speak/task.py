@@ -1,0 +1,144 @@
+"""Speech synthesis: from a text to the codes of its recording. Only the vocabulary of targets isn't a translator's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from ...config import TASKS, Config
+from ...data.corpus import Corpus, origin_of
+from ...data.media_encoding import AudioLoader, MediaEncoder
+from ...data.spoken_pairs import CodeReader, SpokenEncoder, SpokenForm, learn_codebook
+from ...readers.pairs import Pairs, references
+from ...scoring.bootstrap import Estimate, FloatArray, estimates
+from ...scoring.mel_distortion import mel_distortion
+from ...scoring.translation_scores import TokenCounts
+from ...tokenization.codebook import Codebook, Samples
+from ...tokenization.source_and_target import Tokenizers
+from ...tokenization.tokenizer import Tokenizer
+from ..base import EvaluationResult, Units
+from ..examples import Examples, HeldOut
+from ..media_kinds import Recordings
+from ..sequences import Sequences, token_numbers
+
+_RECORDINGS = Recordings(side=2)
+_CODES = 1024  # default of data.vocab_size
+
+
+@dataclass(frozen=True)
+class SpeechScores:
+    """The distortion of each recording in dB, and token accuracy and perplexity if tokens were counted."""
+
+    distortion: Estimate
+    token_accuracy: float | None = None
+    perplexity: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        tokens = {"token_accuracy": self.token_accuracy, "perplexity": self.perplexity}
+        known = {name: value for name, value in tokens.items() if value is not None}
+        return {"texts": len(self.distortion.values), **self.distortion.named("mel_distortion"), **known}
+
+
+def _learn(corpus: Corpus, config: Config) -> Tokenizers:
+    """Learn a vocabulary from the texts, and a codebook from the recordings."""
+    texts, _ = corpus.texts()
+    audio = AudioLoader(config.model.size("sample_rate"), config.data.max_len)
+    codebook = learn_codebook(corpus, audio, config.model.n_mels, config.data.vocab_size or _CODES)
+    return Tokenizers(Tokenizer.train(texts, config.data), codebook)
+
+
+class Speech(Sequences):
+    """Speak texts. The distance between spectrograms is the score."""
+
+    verb = "speak"
+    form = SpokenForm()
+    units = Units("texts", "codes", "codes", "texts")
+    title = "A speech synthesis model"
+    training_data = "texts with recordings"
+    usage = '"a text" --out spoken.wav'
+    subword_dropout = False
+    learn = staticmethod(_learn)
+    required: ClassVar[dict[str, Any]] = {**TASKS["speak"].needs, "data.modality": "text", "data.joint": False}
+    defaults: ClassVar[dict[str, Any]] = {
+        "model.sample_rate": None,  # that of the recordings
+        "model.n_mels": 40,
+        "data.tokenizer": "character",
+        "data.vocab_size": _CODES,
+        "data.max_len": 750,  # codes of 40 ms: half a minute
+        "data.split": 0.05,
+        "decode.min_len": 1,
+        "train.best": "loss",
+    }
+    unused = ("model.pooling", "model.n_token_types", "model.copy", "data.reverse", "train.warm_start")
+    scores = ("loss", "token_accuracy", "mel_distortion")
+    compared_by = ("mel_distortion",)
+
+    @classmethod
+    def derived(cls, config: Config) -> Mapping[str, Any]:
+        """Return the limit for an answer, which has far more codes than its text has tokens."""
+        return {"decode.max_len": max(config.data.max_len, config.decode.min_len)}
+
+    @classmethod
+    def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
+        return {**origin_of(data, config), **_RECORDINGS.from_data(data, config)}
+
+    @classmethod
+    def texts(cls, data: Any) -> Sequence[str]:
+        return data.sources
+
+    @property
+    def codebook(self) -> Codebook:
+        """The codes of the model's answers."""
+        return cast(Codebook, self.tokenizers.target)
+
+    @cached_property
+    def audio(self) -> AudioLoader:
+        """Reads recordings at the sample rate of the codebook."""
+        return AudioLoader(self.codebook.sample_rate, self.longest[0])
+
+    @property
+    def encoder(self) -> SpokenEncoder:  # type: ignore[override]
+        length, setting = self.longest
+        codes = CodeReader(self.audio, self.codebook, self.stored_as[1])
+        why_not = f"longer than {length} tokens ({setting})"
+        limit = f"with a recording longer than {length} codes of 40 ms ({setting})"
+        return SpokenEncoder(MediaEncoder(codes, self._sources, why_not, limit, cuts=False))
+
+    @property
+    def scorer(self) -> SpokenEncoder:  # type: ignore[override]
+        return self.encoder
+
+    def _sources(self, texts: Sequence[str]) -> list[list[int] | None]:
+        longest, model = self.longest[0], self.config.model
+        encoded = self.tokenizers.source.encode_batch(texts)
+        return [self.special.source(ids, begins=model.begins) if len(ids) <= longest else None for ids in encoded]
+
+    def hold_out(self, data: Pairs) -> HeldOut:
+        """Prepare texts for scoring. Those without a usable recording are left out."""
+        found = self.encoder(data)
+        sources, recordings = references(data.take(found.kept, ""))
+        return HeldOut(Examples(found.sources, found.targets), found.skipped, 0, sources, recordings)
+
+    def samples(self, codes: str) -> Samples:
+        """Return the sound of codes, as an answer spells them. -> (N,)"""
+        return self.codebook.samples(self.codebook.encode(codes))
+
+    def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
+        distances = np.array(list(map(self._distortion, answers, held_out.references)))
+        of_counts = (counts.accuracy, counts.perplexity) if counts else ()
+        [distortion] = estimates(distances[:, None])
+        values: dict[str, FloatArray] = {"mel_distortion": distances}
+        return EvaluationResult(
+            SpeechScores(distortion, *of_counts), held_out.sources, answers, held_out.references, lambda: values
+        )
+
+    def _distortion(self, codes: str, recordings: Sequence[str]) -> float:
+        """Return the distortion compared with the most similar recording. No codes count as silence."""
+        found = self.codebook.spectrogram(self.codebook.encode(codes))
+        spoken = found if len(found) else self.codebook.patches_of(np.zeros(1, np.int16))
+        return min(mel_distortion(spoken, self.codebook.patches_of(self.audio(it)[0])) for it in recordings)
+
+    def numbers(self, scores: SpeechScores) -> dict[str, float]:
+        return {"mel_distortion": scores.distortion.mean} | token_numbers(scores)

@@ -1,0 +1,183 @@
+"""Tones are learnt from letters in seconds, and each error says what is wrong."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from clearhead.api import load, train
+from clearhead.apps.translator import Speaker
+from clearhead.config import Config
+from clearhead.errors import ClearheadError, ConfigError, DataError
+from clearhead.tasks.detect import with_modality
+from clearhead.tasks.registry import task_of
+from clearhead.tasks.speak.task import Speech
+from tests.builders import tone, write_wave
+
+RATE, NOTE = 4000, 0.16  # samples per second, and seconds of a note
+NOTES = {"a": 300, "b": 700, "c": 1400}
+QUICK = {
+    "train.task": "speak", "model.d_model": 32, "model.n_heads": 2, "model.d_ff": 64, "model.n_encoder_layers": 1,
+    "model.n_decoder_layers": 1, "model.n_mels": 20, "model.dropout": 0.0, "model.pre_norm": True, "data.split": 0.1,
+    "data.vocab_size": 32, "data.max_len": 60, "data.batch_tokens": 256, "train.threads": 1, "train.precision": "fp32",
+    "train.label_smoothing": 0.0, "train.steps": 160, "train.lr": 0.01, "train.eval_every": 160, "decode.beam": 1,
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch, torch.random.fork_rng():
+        threads = torch.get_num_threads()
+        patch.setattr("clearhead.training.run.keep_freed_memory", lambda: True)
+        patch.setattr("clearhead.training.run.loss_curve", lambda *_: None)
+        patch.setattr("os.fsync", lambda _descriptor: None)
+        yield
+        torch.set_num_threads(threads)
+
+
+def sound(text: str) -> np.ndarray:
+    """A tone for each letter, which fades, so that the codes tell how much of it is left."""
+    tones = [tone(NOTES[it], NOTE, RATE) for it in text]
+    return np.concatenate([it * np.geomspace(1, 0.02, len(it)) for it in tones])
+
+
+def spoken(n: int, seed: int = 0) -> list[tuple[str, tuple[np.ndarray, int]]]:
+    dice = np.random.default_rng(seed)
+    texts = ["".join(dice.choice(list("abc"), dice.integers(1, 4))) for _ in range(n)]
+    return [(text, (sound(text), RATE)) for text in texts]
+
+
+def heard(samples: np.ndarray) -> str:
+    """The tone that is loudest in each note."""
+    size = int(RATE * NOTE)
+    found = ""
+    for start in range(size // 4, len(samples) - size // 2, size):
+        power = np.abs(np.fft.rfft(samples[start : start + size // 2].astype(float), 4096))
+        loudest = power.argmax() * RATE / 4096
+        found += min(NOTES, key=lambda it: abs(NOTES[it] - loudest))
+    return found
+
+
+def run(out: Path, data: Any, **values: Any) -> tuple[Path, str]:
+    said: list[str] = []
+    settings = QUICK | {name.replace("__", "."): value for name, value in values.items()}
+    return train(Config().override(settings), out, data=data, say=said.append), "\n".join(said)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A model that speaks, and what its training said. Not to be written to."""
+    return run(tmp_path_factory.mktemp("speak") / "model", spoken(150))
+
+
+@pytest.fixture
+def app(trained: tuple[Path, str]) -> Speaker:
+    found = load(trained[0])
+    assert isinstance(found, Speaker)
+    return found
+
+
+def test_texts_are_spoken(app: Speaker) -> None:
+    for text in ("bca", "cba"):
+        samples, rate = app(text)
+        assert rate == RATE and samples.dtype == np.int16 and heard(samples) == text
+    (first, _), (second, _) = app(["bca", "cba"])
+    np.testing.assert_array_equal(first, app("bca")[0])
+    np.testing.assert_array_equal(second, samples)
+
+
+def test_training_names_texts_and_codes(trained: tuple[Path, str]) -> None:
+    said = trained[1]
+    assert "distinct texts, with all their recordings" in said and " codes per epoch" in said
+    assert "sentences" not in said
+    assert "speak" in said and "model.sample_rate" not in said
+    config = load(trained[0]).config
+    assert (config.model.sample_rate, config.data.modality, config.model.tie) == (RATE, "text", "target")
+
+
+def test_the_score_is_the_distortion_compared_with_the_recordings(app: Speaker) -> None:
+    evaluation = app.evaluate(spoken(12, seed=1))
+    scores = evaluation.scores.to_dict()
+    assert scores["mel_distortion"] < 3 and scores["token_accuracy"] > 0.9 and scores["texts"] <= 12
+    assert "mel distortion" in evaluation.report() and evaluation.lines()["best"][0]["mel_distortion"] < 3
+    wrong = app.evaluate([(text[::-1] + "a", sound) for text, sound in spoken(12, seed=1)]).scores.to_dict()
+    assert wrong["mel_distortion"] > 2 * scores["mel_distortion"]
+    (right, worse), _ = app.score([("abc", (sound("abc"), RATE)), ("cba", (sound("abc"), RATE))])
+    assert right.score > worse.score
+
+
+def test_no_codes_count_as_silence(app: Speaker, tmp_path: Path) -> None:
+    path = str(write_wave(tmp_path / "a.wav", sound("a"), RATE))
+    task = app.task
+    silent = task._distortion("", [path])
+    assert np.isfinite(silent) and silent > task._distortion(
+        task.codebook.decode(task.codebook.codes(np.int16(32767 * sound("a")))), [path]
+    )
+
+
+def test_an_explanation_follows_the_codes(app: Speaker) -> None:
+    found = app.explain("ab")
+    assert found.answer == app.results(["ab"])[0].text
+    assert app.results(["ab"])[0].tokens == tuple(found.outputs[: len(found.answer.split())])
+
+
+@pytest.mark.parametrize(
+    ("use", "name"),
+    [
+        (lambda app: app(" "), "text"),
+        (lambda app: app(["ab", ""]), "text"),
+        (lambda app: app(3), "text"),
+    ],
+)
+def test_what_cannot_be_spoken_is_an_error(app: Speaker, use: Any, name: str) -> None:
+    with pytest.raises(DataError) as caught:
+        use(app)
+    assert caught.value.name == name
+
+
+def test_recordings_that_are_too_long_or_broken_are_skipped(tmp_path: Path) -> None:
+    data = [*spoken(30), ("abc", (sound("abc" * 10), RATE)), ("a" * 30, (sound("a"), RATE))]
+    (tmp_path / "broken.wav").write_bytes(b"RIFF, but no more")
+    data.append(("a", tmp_path / "broken.wav"))
+    _, said = run(tmp_path / "model", data, data__max_len=20, train__steps=1, train__eval_every=1)
+    assert "skipped 1: texts with a recording longer than 20 codes of 40 ms (data.max_len); they're dropped" in said
+    assert "skipped 1: texts longer than 20 tokens (data.max_len); they're dropped" in said
+    assert "broken.wav" in said
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({"data.modality": "audio"}, "data.modality"),
+        ({"data.joint": True}, "data.joint"),
+        ({"data.reverse": True}, "data.reverse"),
+        ({"train.warm_start": "denoise"}, "train.warm_start"),
+        ({"model.copy": True}, "model.copy"),
+        ({"data.subword_dropout": 0.1, "data.tokenizer": "bpe"}, "data.subword_dropout"),
+    ],
+)
+def test_settings_that_make_no_sense_are_errors(values: dict[str, Any], name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Speech.settle(Config().override({"train.task": "speak", **values}))
+    assert caught.value.name == name
+
+
+def test_the_rate_and_the_bands_of_the_codes_can_be_set() -> None:
+    found = Speech.settle(Config().override({"train.task": "speak", "model.sample_rate": 16_000, "model.n_mels": 80}))
+    assert (found.model.sample_rate, found.model.n_mels) == (16_000, 80)
+
+
+def test_a_table_of_texts_and_recordings_is_found_to_fit(tmp_path: Path) -> None:
+    write_wave(tmp_path / "0.wav", sound("a"), RATE)
+    (tmp_path / "a.csv").write_text("text,path\na,0.wav\n")
+    config = with_modality(Config().override({"train.task": "speak", "data.train": (str(tmp_path / "a.csv"),)}))
+    assert config.data.modality == "audio" and task_of(config) is Speech
+
+
+def test_texts_without_recordings_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ClearheadError) as caught:
+        run(tmp_path / "model", [("a", "b"), ("b", "c")])
+    assert "recordings" in str(caught.value)
