@@ -197,6 +197,7 @@ def test_there_is_one_set_of_blocks_whatever_is_built_of_them() -> None:
     }
     blocks = {path: found for path, found in every.items() if found}
     assert blocks.pop("training/distributed/processes.py") == ["LossOf"]  # DDP takes only modules
+    assert blocks.pop("course/own_parts.py") == ["Attention"]  # calls a student's functions
     assert {floor(path) for path in blocks} == {"model"}
     assert {name for names in blocks.values() for name in names if "Block" in name} == {"EncoderBlock", "DecoderBlock"}
     theirs = {"Transformer", "MultiheadAttention", "TransformerEncoder", "TransformerDecoder", "LSTM", "GRU"}

@@ -156,6 +156,17 @@ def _outputs_ignore_the_future(work: Work) -> None:
         expect_equal(before, masked_softmax(x @ x.T / math.sqrt(2), mask) @ x, "the output", x=x)
 
 
+def _masks_work_in_heads(work: Work) -> None:
+    """A mask works for any number of heads and texts at once."""
+    x, mask = numbers(2, 2, 3, 4), past_only(3)
+    output, _ = work.masked_attention(x, x, x, mask)
+    expect_shape(output, x.shape, "the output", shape_of_q=tuple(x.shape))
+    for text in range(2):
+        for head in range(2):
+            alone, _ = work.masked_attention(*[x[text, head]] * 3, mask)
+            expect_equal(output[text, head], alone, f"head {head} of text {text}", shape_of_q=tuple(x.shape))
+
+
 def _draw_masks(work: Work) -> Mapping[str, Tensor]:
     scores = numbers(6, 6)
     return {"your causal mask": work.causal_mask(6), "weights": work.masked_softmax(scores, work.causal_mask(6))}
@@ -303,6 +314,7 @@ EXERCISES = (
             _the_others_share_the_weight,
             _nothing_to_see,
             _outputs_ignore_the_future,
+            _masks_work_in_heads,
         ),
         _draw_masks,
     ),

@@ -49,6 +49,11 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
             "_outputs_ignore_the_future",
         ),
         ("q @ k.transpose(-2, -1) / math.sqrt(k.size(-1))", "q @ k.transpose(-2, -1)", "_outputs_ignore_the_future"),
+        (
+            "q @ k.transpose(-2, -1) / math.sqrt(k.size(-1))",
+            "q @ k.transpose(0, -1) / math.sqrt(k.size(-1))",
+            "_masks_work_in_heads",
+        ),
     ],
     "step_03_one_head": [
         (

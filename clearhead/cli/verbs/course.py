@@ -5,24 +5,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...config.messages import say
-from ..output import to_json
+from ..output import new_file_of, to_json
 from ..parser import Options, Parser, UsageError, Verb
 
 if TYPE_CHECKING:
     from ...course.grade import Grade
 
-_FOLDER, _PAGE = "course", "course.html"
+_FOLDER, _PAGE, _VERIFY = "course", "course.html", "verify"
 _AT_ONCE = 2  # processes that grade
 
 
 def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", default=_FOLDER, metavar="DIR", help=f"your folder (default: {_FOLDER})")
+    parser.add_argument("page", nargs="?", metavar="FILE", help="with verify: the page of a finished course")
+    text = "train a translator with your functions, and write a page with it (needs all exercises)"
+    parser.add_value("--finish", "FILE", text, type=new_file_of("html"))
     parser.add_flag("--json", "print the grades as JSON")
 
 
 def _run(options: Options) -> None:
     from ...course.exercises import EXERCISES, open_course
 
+    if options.folder == _VERIFY:
+        _verify(options)
+        return
+    if options.page is not None:
+        fix = f"clearhead course {_VERIFY} {options.page}"
+        raise UsageError(f"{options.page} is unexpected", expected="one folder", fix=fix, value=options.page)
     folder = Path(options.folder)
     if not options.folder.strip():
         raise UsageError("the name of the folder is empty", fix="name a folder", name="DIR", value=options.folder)
@@ -38,12 +47,38 @@ def _run(options: Options) -> None:
     if options.json:
         print(to_json({"exercises": [it.to_dict() for it in grades]}))
     elif not is_new:
-        print("\n".join(it.render() for it in grades))
+        print(_lines(grades))
         left = next((folder / it.name for it in grades if it.status != "passed"), None)
         done = sum(it.status == "passed" for it in grades)
         say(f"{done} of {len(grades)} exercises are done; your numbers: {page}")
         if left is not None:
             say(f"next: {left}.py, explained in {left}.md")
+
+    if options.finish is not None:
+        from ...course.finish import finish
+        from ...folder.atomic import save_file
+
+        save_file(options.finish, finish(folder, grades).encode())
+        say(f"wrote {options.finish}; to check it again: clearhead course {_VERIFY} {options.finish}")
+
+
+def _verify(options: Options) -> None:
+    """Grade the functions in a page again."""
+    from ...course.finish import check_again
+    from ...errors import DataError
+
+    if options.page is None:
+        raise UsageError("no page is given", expected="the page of a finished course", fix=f"name it after {_VERIFY}")
+    grades = check_again(Path(options.page))
+    print(to_json({"exercises": [it.to_dict() for it in grades]}) if options.json else _lines(grades))
+    failed = [it.name for it in grades if it.status != "passed"]
+    if failed:
+        expected = "laws that hold for all exercises"
+        raise DataError(f"{options.page}: {', '.join(failed)} failed", expected=expected, name=options.page)
+
+
+def _lines(grades: "list[Grade]") -> str:
+    return "\n".join(it.render() for it in grades)
 
 
 def _grade(folder: Path) -> "list[Grade]":
@@ -64,8 +99,12 @@ def _write_page(path: Path, grades: "list[Grade]") -> None:
 VERB = Verb(
     name="course",
     summary="write the parts of a Transformer yourself, in ten exercises that are checked",
-    usage="[DIR] [--json]",
-    examples=("clearhead course", "clearhead course my-course", "clearhead course --json"),
+    usage="[DIR] [options] | verify FILE",
+    examples=(
+        "clearhead course",
+        "clearhead course --finish course/finished.html",
+        "clearhead course verify course/finished.html",
+    ),
     add_options=_add_options,
     run=_run,
 )

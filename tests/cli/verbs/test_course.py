@@ -51,3 +51,26 @@ def test_other_files_are_left_alone(run: Run, tmp_path: Path, make, said: str) -
 
 def test_a_folder_needs_a_name(run: Run) -> None:
     assert "the name of the folder is empty" in run("course", "").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["verify"], "no page is given"),
+        (["verify", "nowhere.html"], "nowhere.html"),
+        (["one", "two"], "two is unexpected"),
+        (["mine", "--finish", "page.txt"], "page.txt"),
+    ],
+    ids=str,
+)
+def test_other_arguments_are_clear_errors(run: Run, tmp_path: Path, monkeypatch, arguments, said: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("course", *arguments)
+    assert done.code != 0 and said in done.err and "internal" not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unfinished_course_cannot_be_finished(run: Run, tmp_path: Path) -> None:
+    run("course", tmp_path / "mine")
+    done = run("course", tmp_path / "mine", "--finish", tmp_path / "page.html")
+    assert done.code == 1 and "0 of 10 exercises are done" in done.err and not (tmp_path / "page.html").exists()

@@ -1,0 +1,142 @@
+"""A finished course: a translator built from a student's functions, on one page with everything to check it again."""
+
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from html import escape
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from ..api import Translator, load, train
+from ..apps.pages import page_values
+from ..config import Config, preset
+from ..demo.phrasebook import split
+from ..errors import DataError
+from ..inspection.page.document import page_document
+from ..version import __version__
+from .exercises import EXERCISES
+from .grade import Grade, grade
+from .own_parts import SETTINGS as PARTS
+
+MODEL = "model"  # subfolder for the translator
+WATCHED = "The black cat is sleeping."
+_SCORED = 200  # held-out sentences
+_LONGEST = 30  # tokens of an answer by the student's own search
+_SETTINGS = preset("nano") | PARTS | {
+    "model.dropout": 0.0,
+    "data.tokenizer": "word",
+    "data.joint": False,
+    "data.batch_tokens": 2048,
+    "data.name": "Clearhead's embedded phrasebook",
+    "data.licence": "MIT, as Clearhead itself",
+    "train.precision": "fp32",
+    "train.label_smoothing": 0.0,
+    "train.steps": 600,
+    "train.lr": 0.006,
+    "train.warmup": 75,
+    "train.schedule": "linear",
+    "train.eval_every": 200,
+    "train.eval_sentences": 100,
+    "train.save_every": 600,
+}  # fmt: skip
+_CARD = re.compile(r'<script type="application/json" id="course">(.*?)</script>', re.DOTALL)
+
+
+def finish(folder: Path, grades: Sequence[Grade]) -> str:
+    """Train a translator with the functions in a folder, and return a page with the model's steps and the card.
+
+    Raises:
+        DataError: some exercises aren't done.
+    """
+    done = sum(it.status == "passed" for it in grades)
+    if done < len(EXERCISES):
+        found, fix = f"{done} of {len(EXERCISES)} exercises are done", "complete the others first"
+        raise DataError(found, expected="all of them", fix=fix, name=str(folder))
+    training, held_out = split()
+    with _importable(folder):
+        pairs = [(it.english, it.french) for it in training]
+        out = train(Config().override(_SETTINGS), folder / MODEL, data=pairs, replace=True)
+        app = cast(Translator, load(out, allow_custom_code=True))
+        scored = [(it.english, it.french) for it in held_out[:: len(held_out) // _SCORED][:_SCORED]]
+        exact = app.evaluate(scored).scores.exact_match
+        sources = [source for source, _ in scored[:3]]
+        own = [_by_own_search(app, source) for source in sources]
+        page = page_document(page_values(app.loaded, app.explain(WATCHED), name="your translator"))
+    card = {
+        "format_version": 1,
+        "clearhead": __version__,
+        "exercises": {it.name: (folder / f"{it.name}.py").read_text(encoding="utf-8") for it in EXERCISES},
+        "grades": {it.name: it.status for it in grades},
+        "exact_match": exact,
+        "held_out": len(scored),
+        "answers": dict(zip(sources, own)),
+    }
+    stored = json.dumps(card, ensure_ascii=False).replace("<", "\\u003c")  # no text of the student ends the script
+    begin, _, end = page.rpartition("</body>")
+    return f'{begin}{_shown(card)}<script type="application/json" id="course">{stored}</script></body>{end}'
+
+
+def check_again(page: Path) -> list[Grade]:
+    """Grade the functions that a page of `finish` contains. They run with the rights of the caller.
+
+    Raises:
+        DataError: the page has no card, or its grades aren't those of its functions.
+    """
+    found = _CARD.search(page.read_text(encoding="utf-8", errors="replace"))
+    try:
+        card: dict[str, Any] = json.loads(found[1]) if found else {}
+        files: Mapping[str, str] = {it.name: str(card["exercises"][it.name]) for it in EXERCISES}
+    except (ValueError, KeyError, TypeError):
+        what, expected = f"{page} has no card of a course", "a page that `clearhead course --finish` wrote"
+        raise DataError(what, expected=expected, name=str(page)) from None
+    with tempfile.TemporaryDirectory() as place:
+        for name, text in files.items():
+            (Path(place) / f"{name}.py").write_text(text, encoding="utf-8")
+        return [grade(Path(place), it) for it in EXERCISES]
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """Let the exercises of a folder be imported, and forget them afterwards."""
+    sys.path.insert(0, str(folder.resolve()))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder.resolve()))
+        for exercise in EXERCISES:
+            sys.modules.pop(exercise.name, None)
+
+
+def _by_own_search(app: Translator, source: str) -> str:
+    """Translate a sentence by the student's beam search."""
+    task, model = app.task, app.model
+    search = import_module(EXERCISES[-1].name).beam_search
+    encoded, _ = task.reader.encode([source])
+    inputs = torch.tensor([encoded[0]])
+    first, *_, end = task.special.target([0])
+
+    def log_probs(prefix: tuple[int, ...]) -> torch.Tensor:
+        with torch.no_grad():
+            logits = model(inputs, torch.tensor([[first, *prefix]]))[0, -1]
+        return cast(torch.Tensor, logits.log_softmax(-1))
+
+    tokens, _ = search(log_probs, 4, _LONGEST, end)[0]
+    return task.tokenizers.target.decode(tokens)
+
+
+def _shown(card: Mapping[str, Any]) -> str:
+    """Return the readable part of the card, below the page."""
+    answers = "".join(f"<li>{escape(source)}: {escape(answer)}</li>" for source, answer in card["answers"].items())
+    share = f"{card['exact_match']:.0%} of {card['held_out']} unseen sentences are translated exactly right"
+    return f"""<section class="course" style="max-width: 46rem; margin: 2rem auto; padding: 0 1rem">
+<h2>A finished course</h2>
+<p>Attention, masks, positions, norms, feed-forward networks and search of this translator are the student's own;
+{share}. To check the functions again: <code>clearhead course verify FILE</code>.</p>
+<ul>{answers}</ul></section>
+"""
