@@ -134,11 +134,7 @@ def _config(
 def _framed(
     hf_config: HfConfig, settings: Mapping[str, Any], tokenizer: str, tokens: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Return our settings for the token that the tokenizer puts before each text, whatever config.json says.
-
-    Raises:
-        ModelError: it puts several before a text.
-    """
+    """Return our settings for the token that the tokenizer puts before a text. Raise ModelError if it puts several."""
     before, after = tokens_around(tokenizer)
     names = {i: name for name, i in tokens.items()}
     if len(before) > 1:

@@ -132,11 +132,7 @@ class LoadedModel:
         return self._opened().digest
 
     def _opened(self) -> ModuleWatch:
-        """Return the torch module under watch. The first call builds it and reads its weights.
-
-        Raises:
-            ModelError: the weights are damaged, or the folder was retrained after it was loaded.
-        """
+        """Build the module once, and return it under watch. Raise ModelError if the weights are damaged or replaced."""
         if self._shared:
             return self._shared._opened()
         if self._watch is not None:

@@ -137,9 +137,8 @@ class Batcher:
                 raise RequestError(400, what, expected=expected, fix="send several requests")
             if len(self._waiting) + len(rows) > self._most:
                 what = f"{self.waiting:,} texts wait already, so there's no room for {len(rows):,} more"
-                raise RequestError(
-                    429, what, expected=f"at most {self._most:,}", fix="try again later", headers=self._later()
-                )
+                expected, fix = f"at most {self._most:,}", "try again later"
+                raise RequestError(429, what, expected=expected, fix=fix, headers=self._later())
             self._waiting.extend(rows)
             self._changed.notify()
 

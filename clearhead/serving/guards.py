@@ -154,13 +154,9 @@ def _key_in(header: str) -> str:
 
 def wrong_key(scheme: str = "Bearer") -> RequestError:
     """Return the error for a missing or wrong key. Browsers ask for a password if the scheme is "Basic"."""
-    return RequestError(
-        401,
-        "the API key is missing or wrong",
-        expected="the header Authorization: Bearer KEY",
-        name="api_key",
-        headers={"WWW-Authenticate": f'{scheme} realm="Clearhead"'},
-    )
+    what, expected = "the API key is missing or wrong", "the header Authorization: Bearer KEY"
+    headers = {"WWW-Authenticate": f'{scheme} realm="Clearhead"'}
+    return RequestError(401, what, expected=expected, name="api_key", headers=headers)
 
 
 def _too_large(most: int) -> RequestError:

@@ -74,6 +74,5 @@ class RequestLimits:
     def check(self, name: str, value: int, most: int) -> None:
         """Raise RequestError if a value exceeds its limit."""
         if value > most:
-            raise RequestError(
-                400, f"{name}={value:,} is too much", expected=f"at most {most:,}", name=name, value=value
-            )
+            what = f"{name}={value:,} is too much"
+            raise RequestError(400, what, expected=f"at most {most:,}", name=name, value=value)

@@ -114,11 +114,7 @@ def of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> DetectedTask
 
 
 def _of_two(sample: Sample, usable: Sequence[int]) -> DetectedTask:
-    """Return the task that fits the content of two columns.
-
-    Raises:
-        DataError: one of them has numbers, dates, addresses or codes, so they aren't pairs of texts.
-    """
+    """Return the task that fits the content of two columns. Raise DataError if one has numbers, dates or the like."""
     columns = [sample.cells[place] for place in usable]
     if any(are_repeated(column, 1) and any(map(str.strip, column)) for column in columns):  # may be sorted by label
         return DetectedTask("classify", "one of two columns has few values, which are repeated")
@@ -232,11 +228,7 @@ def _are_sentences(cells: Sequence[str]) -> bool:
 
 
 def _by_content(sample: Sample) -> DetectedTask | None:
-    """Return the task that fits the content of three or more columns; None if there are too few rows.
-
-    Raises:
-        DataError: the task or the columns are ambiguous.
-    """
+    """Return the task that fits three or more columns, or None if rows are few. Raise DataError if it's ambiguous."""
     texts, labels = sample.texts(), sample.labels()
     if named_pair(sample.words, sample.cells) or not sample.cells or len(sample.cells[0]) < _FEW:
         return None

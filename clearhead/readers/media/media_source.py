@@ -193,11 +193,7 @@ def _with_columns(sample: Sample | None, data: DataConfig, roles: Roles, modalit
 
 
 def _sample(path: Any, data: DataConfig, roles: Roles, modality: str) -> Sample | None:
-    """Return the columns of the first rows of a manifest, or the keys of its first objects.
-
-    Raises:
-        DataError: it's a list of paths without targets.
-    """
+    """Return the columns or keys of the first rows of a manifest. Raise DataError if it's a list of paths only."""
     if (isinstance(path, Rows) and path.pairs) or str(path) == STDIN:
         return None
     file = path if isinstance(path, Input) else Input(path)

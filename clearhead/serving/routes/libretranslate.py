@@ -56,9 +56,8 @@ async def translate(request: Request) -> Response:
     check_key(request, body.api_key)
     shelf = shelf_of(request)
     if body.format not in ("text", ""):
-        raise RequestError(
-            400, f"format={body.format!r} isn't supported", expected="text", name="format", value=body.format
-        )
+        what = f"format={body.format!r} isn't supported"
+        raise RequestError(400, what, expected="text", name="format", value=body.format)
     texts = [body.q] if isinstance(body.q, str) else body.q
     shelf.limits.check_texts(texts, "q")
     shelf.limits.check("alternatives", body.alternatives, shelf.limits.n - 1)
@@ -125,11 +124,7 @@ def ranked(models: Sequence[ServedModel], text: str) -> list[tuple[str, float]]:
 
 
 def _chosen(shelf: ModelShelf, body: Translate, texts: list[str]) -> tuple[ServedModel, list[tuple[str, float]]]:
-    """Return the translator for a request, and the likely source languages.
-
-    Raises:
-        RequestError: no translator has these languages.
-    """
+    """Return the translator of a request, and likely source languages. Raise RequestError unless exactly one fits."""
     models = shelf.translators()
     fitting = [it for it in models if it.languages is None or _same(it.languages.target, body.target or AUTO)]
     if body.source != AUTO:

@@ -54,9 +54,8 @@ async def transcriptions(request: Request) -> Response:
         expect_modality(model, "audio")
         form = given.take("response_format", str, "json")
         if form not in ("json", "text"):
-            raise RequestError(
-                400, f"response_format={form!r} isn't supported", expected="json or text", name="response_format"
-            )
+            what = f"response_format={form!r} isn't supported"
+            raise RequestError(400, what, expected="json or text", name="response_format")
         for name in ("language", "temperature", "prompt"):  # without effect here
             given.take(name, str)
         if len(files) > 1:

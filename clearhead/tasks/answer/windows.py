@@ -153,6 +153,8 @@ class QuestionEncoder(ExampleEncoder):
 
     def __call__(self, corpus: QuestionCorpus) -> Encoded:
         """Return the windows of all questions, with the first and last position of each answer."""
+        too_long = f"with questions longer than {self.cutter.longest_question} tokens, a third of {self.limit}"
+        too_short = f"with answers that don't fit into {self.cutter.longest} tokens ({self.limit})"
         tokens, places = list[list[int]](), list[Span]()
         skipped, unknown, cut = list[Skipped](), list[Skipped](), list[Skipped]()
         for paragraph in corpus.paragraphs():
@@ -162,21 +164,13 @@ class QuestionEncoder(ExampleEncoder):
                 tokens += [window.tokens for window in windows]
                 places += [window.positions(asked.answer) for window in windows]
                 if not windows:
-                    skipped.append(Skipped(question.number, self._too_short, question.text))
+                    skipped.append(Skipped(question.number, too_short, question.text))
                 if asked.cut:
-                    cut.append(Skipped(question.number, self._too_long, question.text))
+                    cut.append(Skipped(question.number, too_long, question.text))
                 unknown += self._unknown_words(asked)
                 if windows and asked.too_long_to_return:
                     unknown.append(Skipped(question.number, _NOT_GIVEN, question.answers[0].text))
         return Encoded(Ragged(tokens), Ragged(places), [*range(len(tokens))], skipped, unknown, cut)
-
-    @property
-    def _too_long(self) -> str:
-        return f"with questions longer than {self.cutter.longest_question} tokens, a third of {self.limit}"
-
-    @property
-    def _too_short(self) -> str:
-        return f"with answers that don't fit into {self.cutter.longest} tokens ({self.limit})"
 
     def _unknown_words(self, asked: Asked) -> list[Skipped]:
         """Report a question that has words missing from the vocabulary."""

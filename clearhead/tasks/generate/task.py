@@ -244,11 +244,7 @@ class Generation(Task):
         )
 
     def _one_window(self, model: Any, search: DecodeConfig, size: int) -> tuple[DecodeConfig, Session]:
-        """Return a session that continues a prompt of some size within one window, and its settings.
-
-        Raises:
-            DataError: the prompt and its continuation exceed the window.
-        """
+        """Return settings and a session to continue `size` tokens in one window. Raise DataError if they don't fit."""
         block = self.config.model.max_len
         if search.max_len is None:
             search = replace(search, max_len=max(min(_CONTINUATION, block - size), search.min_len, 1))
