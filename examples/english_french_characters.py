@@ -1,10 +1,12 @@
 """English to French by characters, in one file: load, vocabulary, loader, model, train, figure, predict.
 
 python examples/english_french_characters.py
+python examples/english_french_characters.py fra.txt   # your own pairs, such as a file of manythings.org/anki
 """
 
 import random
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
@@ -16,6 +18,7 @@ from clearhead.errors import DataError
 from clearhead.model.masks import padding_mask
 from clearhead.model.transformer import EncoderDecoder, build
 from clearhead.pictures.figures import loss_curve
+from clearhead.readers.pairs import read_pairs
 from clearhead.tasks.loss import smoothed_cross_entropy
 from clearhead.training.memory import keep_freed_memory
 from clearhead.training.optimizers import make_optimizer
@@ -28,9 +31,16 @@ BATCH = 64  # sentences
 Pairs = list[tuple[str, str]]
 
 
-def load(n: int | None = None) -> Pairs:
-    """Return short sentence pairs from the embedded phrasebook."""
-    short = [(it.english, it.french) for it in phrases() if max(len(it.english), len(it.french)) <= LONGEST - 2]
+def load(n: int | None = None, file: str | None = None) -> Pairs:
+    """Return short sentence pairs from a file with two columns, or from the embedded phrasebook."""
+    every: Iterable[tuple[str, str]] = ((it.english, it.french) for it in phrases())
+    if file is not None:
+        found = read_pairs([file])
+        print(found.report)
+        if found.report.licence or found.report.source:  # if a column of the file states them
+            print(f"  licence: {found.report.licence}; source: {found.report.source}")
+        every = zip(found.sources, found.targets)
+    short = [pair for pair in every if max(map(len, pair)) <= LONGEST - 2]
     random.Random(42).shuffle(short)
     return short[:n]
 
@@ -114,18 +124,21 @@ def predict(net: EncoderDecoder, text: str, numbers: dict[str, int]) -> str:
     return "".join(letters.get(number, "") for number in said)
 
 
-def main(n: int | None = None, epochs: int = 9, path: Path = Path("runs/characters.png")) -> None:
+def main(
+    n: int | None = None, epochs: int = 9, path: Path = Path("runs/characters.png"), file: str | None = None
+) -> None:
     """Run all steps."""
-    pairs = load(n)
+    pairs = load(n, file)
     numbers = vocabulary(pairs)
     net = model(numbers)
     print(f"{len(pairs):,} pairs, {len(numbers)} letters, {sum(p.numel() for p in net.parameters()):,} parameters")
     history = train(net, pairs, numbers, epochs)
     figure(history, path)
     print(f"the loss is drawn in {path}")
-    for text in ("He is sleeping.", "She is singing.", "I am hungry.", "The cat is black.", "We are reading."):
+    asked = ["He is sleeping.", "She is singing.", "I am hungry.", "The cat is black.", "We are reading."]
+    for text in asked if file is None else [source for source, _ in pairs[:5]]:
         print(f"{text:<20} {predict(net, text, numbers)}")
 
 
 if __name__ == "__main__":
-    main()
+    main(file=sys.argv[1] if len(sys.argv) > 1 else None)

@@ -112,6 +112,18 @@ def test_the_whole_of_the_translator_of_letters_says_what_it_does(tmp_path: Path
     assert [line[:20].rstrip() for line in said] == asked
 
 
+def test_the_translator_of_letters_learns_from_a_file_and_shows_its_licence(tmp_path: Path, capsys) -> None:
+    example = runpy.run_path(str(EXAMPLES / "english_french_characters.py"))
+    credit = "CC-BY 2.0 (France) Attribution: tatoeba.org #{n} (CM) & #{n} (sacredceltic)"
+    rows = [f"Go {n}.\tVa {n} !\t{credit.format(n=n)}\n" for n in range(70)]
+    (tmp_path / "fra.txt").write_text("".join([*rows, f"{'long ' * 20}\tlong\t{credit}\n"]), encoding="utf-8")
+    example["main"](None, 1, tmp_path / "loss.png", str(tmp_path / "fra.txt"))
+    report, *said = capsys.readouterr().out.splitlines()
+    assert report.startswith(f"{tmp_path / 'fra.txt'}: TSV") and "71 of 71 lines used" in report
+    assert "  licence: CC-BY 2.0 (France); source: tatoeba.org" in said
+    assert any(line.startswith("70 pairs, ") for line in said) and said[-1].startswith("Go ")
+
+
 def test_an_attention_of_one_s_own_learns_to_sort_and_one_that_leaks_cannot_write(monkeypatch, capsys) -> None:
     monkeypatch.syspath_prepend(EXAMPLES)
     monkeypatch.delitem(sys.modules, "own_attention", raising=False)
@@ -165,7 +177,7 @@ def test_the_notebook_of_letters_runs(monkeypatch: pytest.MonkeyPatch, capsys) -
     monkeypatch.setattr(sys, "path", [str(EXAMPLES), *sys.path])
     monkeypatch.delitem(sys.modules, "english_french_characters", raising=False)
     example = importlib.import_module("english_french_characters")
-    monkeypatch.setattr(example.load, "__defaults__", (100,))
+    monkeypatch.setattr(example.load, "__defaults__", (100, None))
     monkeypatch.setattr(example.train, "__defaults__", (1,))
     values: dict[str, Any] = {}
     for cell in code_cells("english_french_characters"):
