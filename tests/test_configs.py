@@ -56,14 +56,22 @@ def test_a_recipe_takes_a_step(path: Path, tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setattr(f"clearhead.training.run.{name}", lambda *_: True)
     recipe = Config.from_toml(path)
     small = SMALL | {"model.d_model": 4 * recipe.model.n_heads, "train.eval_sentences": 2}
-    small |= {"decode.max_extra": 2} if task_of(recipe).searches else {}
+    small |= {"decode.max_extra": 2, "decode.max_len": 4} if task_of(recipe).searches else {}
     small |= (
         {"data.vocab_size": 300}
         if recipe.data.tokenizer in ("bpe", "unigram") and recipe.data.modality == "text"
         else {}
     )
     small |= {"train.epochs": 0.001, "train.steps": None} if recipe.train.epochs else {}
-    small |= {"data.train": [str(made_up(task_of(recipe).verb, recipe.data.modality, tmp_path))]}
+    small |= {
+        "data.train": [
+            str(
+                made_up(
+                    task_of(recipe).verb, "audio" if recipe.train.task == "speak" else recipe.data.modality, tmp_path
+                )
+            )
+        ]
+    }
     said: list[str] = []
     out = train(recipe.override(small), tmp_path / "out", say=said.append)
     [first, *_] = [record for record in read_metrics(out / "metrics.jsonl") if "loss" in record]

@@ -245,6 +245,20 @@ def test_the_page_on_audio_runs(here: Path, capsys: Capture) -> None:
     assert Path("timings.png").exists()
 
 
+def test_the_page_on_speech_runs(here: Path, capsys: Capture) -> None:
+    rows = ["text,path"]
+    for n in range(30):
+        write_wave(Path(f"{n}.wav"), 0.3 * np.sin(np.arange(2000 + 100 * n) * (0.2 + 0.02 * n)))
+        rows.append(f"{n // 7} {n % 7} 5,{n}.wav")
+    Path("strings.csv").write_text("\n".join(rows) + "\n")
+    Path("texts.txt").write_text("3 5 7\n1 2\n")
+    page = Page("docs/tasks/speak.md", capsys)
+    page.settings = TINY.replace("--data.vocab_size=300", "--decode.max_len=6")
+    page.command(f"clearhead train strings.csv --task transcribe --out models/calls {page.settings}")
+    page.run()
+    assert Path("spoken/0002.wav").exists() and Path("spoken.wav").exists()
+
+
 def test_the_page_on_running_text_runs(here: Path, capsys: Capture) -> None:
     story = "Once upon a time there was a number, and it was {}.\nThe end!\n"
     for name in ("story.txt", "other-story.txt", "beginning.txt", "sources/deep/a.py", "sources/b.py"):

@@ -77,6 +77,7 @@ def _routes(metrics: "_Metrics") -> list[Route]:
         Route("/v1/models", openai_routes.list_models),
         Route("/v1/models/{name}", openai_routes.show_model),
         Route("/v1/audio/transcriptions", openai_routes.transcriptions, methods=["POST"]),
+        Route("/v1/audio/speech", openai_routes.speech, methods=["POST"]),
         *(Route(f"/api/{name}", answer, methods=["POST"]) for name, answer in task_routes.task_routes().items()),
     ]
     return routes

@@ -75,7 +75,8 @@ _REPLIES: Mapping[str, Schema] = {
     "/v1/audio/transcriptions": _object(text=TEXT),
     "/api/embed": _some(_object(format_version=_WHOLE, text=TEXT, embedding=_list(_NUMBER))),
 }  # fmt: skip
-_FORMS = {"/": "text/html", "/livez": "text/plain", "/readyz": "text/plain", "/metrics": "text/plain"}
+_FORMS = {"/": "text/html", "/livez": "text/plain", "/readyz": "text/plain", "/metrics": "text/plain",
+          "/v1/audio/speech": "audio/wav"}  # fmt: skip
 
 
 def open_api(routes: Sequence[Route], shelf: ModelShelf) -> dict[str, Any]:

@@ -1,14 +1,17 @@
-"""Routes shaped like OpenAI's: the list of models, embeddings, transcriptions, and what isn't served."""
+"""Routes shaped like OpenAI's: the list of models, embeddings, transcriptions and speech."""
 
+import asyncio
 import base64
 import time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from ...apps.answers import Embedded
+from ...apps.translator import Speaker
+from ...readers.media.audio import wav_bytes
 from ..bodies import expect_json, from_json, json_response
 from ..limits import RequestError
 from ..served_models import ServedModel
@@ -27,6 +30,15 @@ class Embeddings(msgspec.Struct, forbid_unknown_fields=True):
     input: str | Annotated[list[str], msgspec.Meta(min_length=1)]
     encoding_format: Literal["float", "base64"] | None = None
     user: str | None = None
+
+
+class Speech(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of /v1/audio/speech. Clients have to send a voice, which has no effect: the text decides."""
+
+    model: str
+    input: str
+    voice: str | None = None
+    response_format: Literal["wav"] = "wav"
 
 
 def _described(model: ServedModel) -> dict[str, Any]:
@@ -63,6 +75,19 @@ async def transcriptions(request: Request) -> Response:
         work = Work.of("results", given.search(model))
         [found] = await answered(request, model, work, [str(it.path) for it in files])
     return PlainTextResponse(found.text + "\n") if form == "text" else json_response({"text": found.text})
+
+
+async def speech(request: Request) -> Response:
+    """Speak a text, as a WAV file."""
+    expect_json(request.headers.get("content-type", ""))
+    body = from_json(await request.body(), Speech)
+    model = shelf_of(request).find(body.model, "speak")
+    if not body.input.strip():
+        raise RequestError(400, "the text is blank", expected="a text to speak", name="input", value=body.input)
+    model.limits.check_texts([body.input], "input")
+    [found] = await answered(request, model, Work.of("results", {"n_best": 1}), [body.input])
+    sound = await asyncio.to_thread(cast(Speaker, model.app).sound, found.text)
+    return Response(wav_bytes(*sound), media_type="audio/wav")
 
 
 async def embeddings(request: Request) -> Response:

@@ -15,7 +15,7 @@ from ..served_models import Languages, ModelShelf, ServedModel
 from .chat_completions import ChatCompletion, has_template
 from .completions import UNUSED, Completion
 from .libretranslate import AUTO, Detect, Translate
-from .openai_routes import Embeddings
+from .openai_routes import Embeddings, Speech
 
 Schema: TypeAlias = dict[str, Any]
 TEXT: Schema = {"type": "string"}
@@ -39,7 +39,7 @@ _SEQUENCES = tuple(name for name in _SEARCHING if TASKS[name].needs["model.topol
 _MODELS = {"score": _SEQUENCES, "embed": (), "explain": (), "page": ()}  # verbs of the models; others are the task's
 _PLAIN = {
     "/translate": Translate, "/detect": Detect, "/v1/completions": Completion, "/v1/chat/completions": ChatCompletion,
-    "/v1/embeddings": Embeddings,
+    "/v1/embeddings": Embeddings, "/v1/audio/speech": Speech,
 }  # fmt: skip
 _MOST = 2**31  # of numbers without a limit
 
@@ -55,11 +55,13 @@ def body_schemas(shelf: ModelShelf) -> dict[str, Schema]:
         unused = {it: {"type": "null"} for it in (*UNUSED, "best_of") if it in options}
         options |= {"stream_options": components["StreamOptions"], **unused}
     options["messages"] = options["messages"] | {"items": components["Message"]}
-    answers = {"/v1/completions": "generate", "/v1/chat/completions": "generate", "/v1/embeddings": "embed"}
+    answers = {"/v1/completions": "generate", "/v1/chat/completions": "generate", "/v1/embeddings": "embed",
+               "/v1/audio/speech": "speak"}  # fmt: skip
     for path, task in answers.items():
         models = [it for it in _models(task, shelf) if _can(task, it)]
         names = [it.name for it in models if path != "/v1/chat/completions" or has_template(it)]
         found[path]["properties"]["model"] = {"enum": names} if names else False
+    found["/v1/audio/speech"]["properties"]["input"] |= _WORDS
     found["/translate"]["properties"]["format"] = {"enum": ["text"]}
     translators = (it.languages for it in shelf.translators())
     found["/translate"] |= _any([_speaks(it) for it in translators])

@@ -24,8 +24,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(serve, folder, model_folder, tmp_path_factory):
     """Language models of characters and bytes, a translator and a transcriber."""
-    heard, read = (make(tmp_path_factory.mktemp(kind), kind) for kind in ("transcribe", "bytes"))
-    with serve(f"letters={folder}", f"en-fr={model_folder}", f"calls={heard}", f"bytes={read}") as served:
+    kinds = {"calls": "transcribe", "bytes": "bytes", "voice": "speak"}
+    others = [f"{name}={make(tmp_path_factory.mktemp(kind), kind)}" for name, kind in kinds.items()]
+    with serve(f"letters={folder}", f"en-fr={model_folder}", *others) as served:
         yield served
 
 
@@ -173,7 +174,7 @@ def test_tokens_are_counted_without_those_that_frame_a_text(serve, tmp_path, fra
 
 
 def test_models_are_listed_and_described(client) -> None:
-    assert [it.id for it in client.models.list()] == ["letters", "en-fr", "calls", "bytes"]
+    assert [it.id for it in client.models.list()] == ["letters", "en-fr", "calls", "bytes", "voice"]
     assert client.models.retrieve("letters").id == "letters"
     with pytest.raises(openai.NotFoundError):
         client.models.retrieve("other")
@@ -253,3 +254,29 @@ def test_what_cannot_be_transcribed_is_an_error(served, files, fields, status) -
 
 def test_a_transcription_needs_an_upload(served) -> None:
     assert served.post("/v1/audio/transcriptions", {"model": "calls"}).status == 415
+
+
+def test_a_text_is_spoken(served, client) -> None:
+    samples, rate = served.shelf.models["voice"].app("She sings.")
+    found = client.audio.speech.create(model="voice", input="She sings.", voice="alloy", response_format="wav").read()
+    with wave.open(io.BytesIO(found)) as file:
+        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (rate, 1, 2)
+        np.testing.assert_array_equal(np.frombuffer(file.readframes(file.getnframes()), "<i2"), samples)
+    reply = served.post("/v1/audio/speech", {"model": "voice", "input": "She sings."})
+    assert (reply.status, reply.headers["content-type"], reply.body) == (200, "audio/wav", found)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "name"),
+    [
+        ({"model": "voice", "input": " "}, 400, "input"),
+        ({"model": "voice", "input": "a" * 6000}, 400, "input"),
+        ({"model": "voice", "input": "Go!", "response_format": "mp3"}, 400, "response_format"),
+        ({"model": "voice", "input": "Go!", "speed": 2}, 400, None),
+        ({"model": "letters", "input": "Go!"}, 400, "model"),
+        ({"model": "none", "input": "Go!"}, 404, "model"),
+    ],
+)
+def test_what_cannot_be_spoken_is_an_error(served, body, status, name) -> None:
+    reply = served.post("/v1/audio/speech", body)
+    assert reply.status == status and json.loads(reply.body)["error"]["param"] == name
