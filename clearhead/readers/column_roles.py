@@ -74,9 +74,9 @@ class Roles:
 
     def expect_distinct(self, file: str, names: Sequence[str]) -> None:
         """Raise a DataError if columns with a label each can't be told apart by their names."""
-        wrong = next((it for it in names if "=" in it or names.count(it) > 1), None)
+        wrong = next((it for it in names if "=" in it or "\n" in it or names.count(it) > 1), None)
         if self.targets and wrong is not None:
-            what, why = f"{file} has a label column named {wrong!r}", "distinct names without ="
+            what, why = f"{file} has a label column named {wrong!r}", "distinct names on one line, without ="
             raise DataError(what, expected=why, fix="rename the column", name=file, value=wrong)
 
     def joined(self, names: Sequence[str], cells: Sequence[str | None]) -> tuple[str, str]:

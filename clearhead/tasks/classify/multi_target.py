@@ -51,7 +51,7 @@ class TargetExamples(LabelledExamples):
     def parts(self) -> list[LabelledExamples]:
         """The texts with their labels of each target, numbered from 0."""
         one_each = np.ones(len(self), np.int64)
-        numbers = np.sort(self.numbers.reshape(len(self), -1), axis=1) - self.starts
+        numbers = np.sort(self.numbers.reshape(-1, len(self.starts)), axis=1) - self.starts
         sides = (Ragged.of(own, one_each) for own in numbers.T.astype(np.int32))
         return [LabelledExamples(self.sources, own, positions=self.positions) for own in sides]
 

@@ -202,6 +202,7 @@ def test_columns_without_a_header_are_numbered(tmp_path: Path) -> None:
     ("text,queue,to\na b,x,y\n", "queue,text", "data.target_column", "text"),
     ("text,a=b,c\na b,x,y\n", "2,3", "a.csv", "a=b"),
     ("text,a,a\na b,x,y\n", "2,3", "a.csv", "a"),
+    ('text,"a\nb",c\na b,x,y\n', "2,3", "a.csv", "a\nb"),
 ])  # fmt: skip
 def test_columns_that_do_not_fit_are_named(tmp_path: Path, rows: str, columns: str, name: str, value: str) -> None:
     with pytest.raises(DataError) as caught:
