@@ -29,11 +29,8 @@ try:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, column_or_1d
 except ImportError as error:
-    raise ConfigError(
-        "clearhead.estimator needs scikit-learn, which isn't installed",
-        fix="install it: pip install scikit-learn",
-        name="scikit-learn",
-    ) from error
+    what = "clearhead.estimator needs scikit-learn, which isn't installed"
+    raise ConfigError(what, fix="install it: pip install scikit-learn", name="scikit-learn") from error
 
 _SCORED = {"data.split", "data.valid", "train.best", "train.patience", "train.warm_start"}
 _FILES = ("config.json", "tokenizer.json", "model.safetensors", "manifest.json")  # the files needed for prediction

@@ -218,13 +218,8 @@ class App(RowAnswers):
                 what = f"decode.{name}={value} would have no effect: {reason}"
                 if name == "beam" and "sample" in changes:
                     what = "`decode.beam` can't be combined with `decode.sample`"
-                raise ConfigError(
-                    what,
-                    expected="settings that have an effect together",
-                    fix=f"leave `decode.{name}` out",
-                    name=f"decode.{name}",
-                    value=value,
-                )
+                expected, fix = "settings that have an effect together", f"leave `decode.{name}` out"
+                raise ConfigError(what, expected=expected, fix=fix, name=f"decode.{name}", value=value)
         _check_lengths(self.config, search)
         return search
 

@@ -217,9 +217,8 @@ class Translator(App):
         scored, of_pairs = [], self.task.forcing.log_probabilities(self.model, examples)
         for row, (place, logprobs) in enumerate(zip(found.kept, of_pairs)):
             total, pieces = sum(logprobs), tuple(target.pieces(examples.targets[row][1:-1]))
-            answer = ScoredAnswer(
-                pairs.targets[place], total / float(penalty(len(logprobs))), total, pieces, tuple(logprobs)
-            )
+            score = total / float(penalty(len(logprobs)))
+            answer = ScoredAnswer(pairs.targets[place], score, total, pieces, tuple(logprobs))
             scored.append(Scored(**vars(answer), line=pairs.lines[place], source=pairs.sources[place]))
         return scored, report
 

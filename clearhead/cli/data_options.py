@@ -65,14 +65,10 @@ def _expect_same(first: "App", other: "App", data: DataConfig, its_data: DataCon
         raise ConfigError(what, expected="models for one task", name=str(other.path), value=other.task.verb)
     for name in READING:
         if _value(its_data, name) != _value(data, name):
-            raise ConfigError(
-                f"{first.path} was trained with {name}={_value(data, name)}, and {other.path} with "
-                f"{name}={_value(its_data, name)}",
-                expected="models trained on the same columns",
-                fix=f"set --{name}=... for all of them",
-                name=name,
-                value=_value(its_data, name),
-            )
+            one, its = _value(data, name), _value(its_data, name)
+            what = f"{first.path} was trained with {name}={one}, and {other.path} with {name}={its}"
+            expected, fix = "models trained on the same columns", f"set --{name}=... for all of them"
+            raise ConfigError(what, expected=expected, fix=fix, name=name, value=its)
 
 
 def _value(data: DataConfig, name: str) -> str:

@@ -264,15 +264,10 @@ def _check_steps(engine: Engine) -> None:
         raise ConfigError(what, fix="set decode.engine='torch'", name="decode.engine", value=engine.name)
 
 
-def _check_length(most: int | None, what: str, length: int, fix: str) -> None:
+def _check_length(most: int | None, name: str, length: int, fix: str) -> None:
     if most is not None and length >= most:
-        raise DataError(
-            f"{what} has {length:,} tokens, too many for model.max_len={most}, end token included",
-            expected=f"at most {most - 1:,} tokens",
-            fix=fix,
-            name=what,
-            value=length,
-        )
+        what = f"{name} has {length:,} tokens, too many for model.max_len={most}, end token included"
+        raise DataError(what, expected=f"at most {most - 1:,} tokens", fix=fix, name=name, value=length)
 
 
 def _batches(lengths: list[int], most: int) -> Iterator[list[int]]:

@@ -71,10 +71,6 @@ def check_empty(out: Path) -> None:
     """Raise TrainingError unless a folder is new or empty."""
     names = [out.name] if out.exists() and not out.is_dir() else visible(out)
     if names:
-        raise TrainingError(
-            f"{out} already has files: {shortened(names)}" if out.is_dir() else f"{out} is a file",
-            expected="a new or empty folder",
-            fix="choose another one with `out`",
-            name="out",
-            value=out,
-        )
+        what = f"{out} already has files: {shortened(names)}" if out.is_dir() else f"{out} is a file"
+        expected, fix = "a new or empty folder", "choose another one with `out`"
+        raise TrainingError(what, expected=expected, fix=fix, name="out", value=out)

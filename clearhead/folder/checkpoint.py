@@ -46,12 +46,7 @@ from .manifest import (
 )
 from .model_folder import CARD, CONFIG, TOKENIZER, WEIGHTS, WORDS, model_files
 
-PICTURES = (
-    "loss.png",
-    "attention.png",
-    "confusion.png",
-    "demo.html",
-)  # not part of the model, so the manifest doesn't list them
+PICTURES = ("loss.png", "attention.png", "confusion.png", "demo.html")  # not in the manifest: no part of the model
 METRICS = "metrics.jsonl"
 FILM = "film.jsonl"
 _INITIAL = (CONFIG, TOKENIZER, WORDS, CARD, ADAPTER)  # files that a run writes before its first step
@@ -292,21 +287,11 @@ class FollowedFolder(RunFolder):
         self.path, self.tokens, self.resumes, self._say = path, path / _TOKENS, False, lambda _: None
         self._sound, self._about = set(), {}
 
-    def close(self) -> None:
+    def _nothing(self, *_: Any, **__: Any) -> None:
         """Do nothing."""
 
-    def finish(self, step: int) -> None:
-        """Do nothing."""
-
-    def write_files(self, files: Mapping[str, bytes]) -> None:
-        """Do nothing."""
-
-    def keep(self, weights: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-        """Do nothing."""
+    close = finish = write_files = keep = prune = _nothing
 
     def save_checkpoint(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> Path:
         """Return the path of the checkpoint."""
         return checkpoint_folder(self.path, step)
-
-    def prune(self, keep: int, wanted: Callable[[int], bool] = lambda step: True) -> None:
-        """Do nothing."""

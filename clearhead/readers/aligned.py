@@ -41,12 +41,9 @@ def read_aligned(sides: Sequence[Sequence[Input]], report: Report, data: DataCon
 def _expect_sides(sides: Sequence[Sequence[Input]], report: Report) -> None:
     name, counts = " and ".join(report.paths), tuple(map(len, sides))
     if len({*counts}) > 1:
-        raise DataError(
-            " and ".join(map(_files_of, report.paths, sides)),
-            expected="the same number in both: file n of one is aligned with file n of the other",
-            name=name,
-            value=counts,
-        )
+        what = " and ".join(map(_files_of, report.paths, sides))
+        expected = "the same number in both: file n of one is aligned with file n of the other"
+        raise DataError(what, expected=expected, name=name, value=counts)
     if all(begin_with_label(read_head(files[0])) for files in sides):
         what = f"{name} both have labels and texts, in fastText's format"
         raise DataError(what, expected="one of them, or a folder with both", name=name)
@@ -91,10 +88,6 @@ def _unequal(names: Sequence[str], fewer: int, longer: str, extra: Iterable[byte
         n_blank += not line.strip()
     lengths = {name: fewer + n_extra if name == longer else fewer for name in names}
     counts = [f"{name} has {count:,} line{'s' * (count != 1)}" for name, count in lengths.items()]
-    return DataError(
-        " and ".join(counts),
-        expected=f"the same number in both: {roles.aligned}",
-        fix=f"remove the {n_extra:,} empty at the end of {longer}" if n_blank == n_extra else "",
-        name=longer,
-        value=tuple(lengths.values()),
-    )
+    what, expected = " and ".join(counts), f"the same number in both: {roles.aligned}"
+    fix = f"remove the {n_extra:,} empty at the end of {longer}" if n_blank == n_extra else ""
+    return DataError(what, expected=expected, fix=fix, name=longer, value=tuple(lengths.values()))

@@ -164,19 +164,12 @@ def sample_json(name: str, objects: Sequence[dict[str, Any]], roles: Roles) -> t
 
 
 def _no_keys(name: str, names: Sequence[str], number: int, line: bytes, roles: Roles) -> DataError:
-    of = "strings or numbers" if roles.labels else "strings"
+    of = f"key{'' if len(names) == 1 else 's'} of {'strings or numbers' if roles.labels else 'strings'}"
     keys = f"\n  keys: {listed(names)}" if names else ""
-    return DataError(
-        f"{name} has JSON objects with {len(names)} key{'' if len(names) == 1 else 's'} of {of}"
-        f"\n  line {number}: {shown(undecodable(line))}{keys}",
-        expected=f"names such as {roles.source} and {roles.target}"
-        if roles.source_names
-        else "two keys, or known names",
-        fix="name the keys: `data.source_column=KEY` and `data.target_column=KEY`",
-        name=name,
-        value=tuple(names),
-        line=number,
-    )
+    what = f"{name} has JSON objects with {len(names)} {of}\n  line {number}: {shown(undecodable(line))}{keys}"
+    expected = f"names such as {roles.source} and {roles.target}" if roles.source_names else "two keys, or known names"
+    fix = "name the keys: `data.source_column=KEY` and `data.target_column=KEY`"
+    return DataError(what, expected=expected, fix=fix, name=name, value=tuple(names), line=number)
 
 
 def _reject_other_json(name: str, spoken: Sequence[bytes]) -> None:
@@ -192,14 +185,10 @@ def _reject_broken_json(name: str, spoken: Sequence[tuple[int, bytes]], roles: R
     begun = [(number, line) for number, line in spoken if _BEGUN.match(line) and b"\t" not in line]
     if begun and 2 * len(begun) >= len(spoken):
         number, line = begun[0]
-        raise DataError(
-            f"{name} looks like JSON Lines, but none of its first lines is a valid object\n"
-            f"  line {number}, {read_object(line)[1]}: {shown(undecodable(line))}",
-            expected=f'{{"{roles.source}": "…", "{roles.target}": "…"}} on each line, in double quotes',
-            fix="if it's a table, set `data.separator`",
-            name=name,
-            line=number,
-        )
+        example = f"\n  line {number}, {read_object(line)[1]}: {shown(undecodable(line))}"
+        what = f"{name} looks like JSON Lines, but none of its first lines is a valid object{example}"
+        expected = f'{{"{roles.source}": "…", "{roles.target}": "…"}} on each line, in double quotes'
+        raise DataError(what, expected=expected, fix="if it's a table, set `data.separator`", name=name, line=number)
 
 
 def _paths(values: dict[str, Any], roles: Roles, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -267,13 +267,10 @@ def _in_one_piece(files: Sequence[Input], forms: list[Table | JsonLines]) -> lis
     for file, form in zip(files[1:], forms[1:]):
         if isinstance(first, Table) and isinstance(form, Table) and not form.header and form.columns != first.columns:
             if not (first.header and form.width == first.width):
-                raise DataError(
-                    f"{files[0].name} has its sentences in columns {_numbers(first)}, {file.name} in columns "
-                    f"{_numbers(form)}",
-                    expected="the same in all files of a folder",
-                    fix="name the columns: `data.source_column` and `data.target_column`",
-                    name=file.name,
-                )
+                one, other = f"{files[0].name} has its sentences in columns {_numbers(first)}", _numbers(form)
+                what, expected = f"{one}, {file.name} in columns {other}", "the same in all files of a folder"
+                fix = "name the columns: `data.source_column` and `data.target_column`"
+                raise DataError(what, expected=expected, fix=fix, name=file.name)
             form = replace(form, columns=first.columns, where=first.where, several=first.several)
         found.append(form)
     return found

@@ -338,15 +338,12 @@ def _no_columns(name: str, head: Sequence[bytes], rest: Iterable[bytes], data: D
 
 
 def _no_labels(sample: Sample, roles: Roles) -> DataError:
-    targets = roles.plural[1]
-    return DataError(
-        f"{sample.file}: it isn't clear which of its {len(sample.names)} columns has the {targets}\n{sample.listing()}",
-        expected=f"a header with {roles.source} and {roles.target}, or "
-        + (f"{targets} that repeat" if roles.labels else "two columns of texts"),
-        fix="name the columns: `data.source_column=N` and `data.target_column=N`",
-        name=sample.file,
-        value=tuple(sample.titles()),
-    )
+    file, targets = sample.file, roles.plural[1]
+    what = f"{file}: it isn't clear which of its {len(sample.names)} columns has the {targets}\n{sample.listing()}"
+    columns = f"{targets} that repeat" if roles.labels else "two columns of texts"
+    expected = f"a header with {roles.source} and {roles.target}, or {columns}"
+    fix = "name the columns: `data.source_column=N` and `data.target_column=N`"
+    return DataError(what, expected=expected, fix=fix, name=file, value=tuple(sample.titles()))
 
 
 def _hint(head: Sequence[bytes], roles: Roles) -> str:

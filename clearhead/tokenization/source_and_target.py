@@ -16,6 +16,7 @@ from .normalise import NEVER, PATTERNS
 from .tokenizer import KINDS, Tokenizer
 
 _SIDES = ("src_vocab_size", "tgt_vocab_size")
+_RESTORE = "restore the folder from its source or a backup"
 
 
 @dataclass(frozen=True)
@@ -96,22 +97,15 @@ class Tokenizers:
         for name, expected in model.vocabulary_sizes.items():
             tokenizer = self.source if name == _SIDES[0] else self.target
             if tokenizer.vocab_size != expected:
-                raise ModelError(
-                    f"{origin} has {tokenizer.vocab_size:,} tokens, but the model was trained with {expected:,}",
-                    expected=f"the tokenizer of this model, with model.{name}={expected}",
-                    fix="restore the folder from its source or a backup",
-                    name=f"model.{name}",
-                    value=tokenizer.vocab_size,
-                )
+                size = tokenizer.vocab_size
+                what = f"{origin} has {size:,} tokens, but the model was trained with {expected:,}"
+                own = f"the tokenizer of this model, with model.{name}={expected}"
+                raise ModelError(what, expected=own, fix=_RESTORE, name=f"model.{name}", value=size)
             beyond = [it for it in model.special.ids - {model.pad_id} if it >= expected]
             if beyond:
-                raise ModelError(
-                    f"the special token {max(beyond)} is beyond the vocabulary of {expected:,} tokens",
-                    expected="model.bos_id, eos_id, unk_id, mask_id and start_id below the size of the vocabulary",
-                    fix="restore the folder from its source or a backup",
-                    name=f"model.{name}",
-                    value=max(beyond),
-                )
+                what = f"the special token {max(beyond)} is beyond the vocabulary of {expected:,} tokens"
+                ids = "model.bos_id, eos_id, unk_id, mask_id and start_id below the size of the vocabulary"
+                raise ModelError(what, expected=ids, fix=_RESTORE, name=f"model.{name}", value=max(beyond))
 
 
 def _codebook(content: Any, origin: str) -> Codebook:

@@ -147,15 +147,10 @@ def read_files(task_type: type[Task], source: Source, config: Config, say: Say) 
     if data.valid or data.test:
         config = config.assign(task_type.from_data(corpus, config), "data")  # small files may lack some labels
     valid, test = (_file(task_type, paths, config, say) for paths in (data.valid, data.test))
-    for what, given in (("validation", valid), ("test", test)):
-        if (
-            not isinstance(given, Pairs)
-            or not isinstance(corpus, Corpus)
-            or not isinstance(corpus.source, PairSource | Conversations)
-        ):
-            continue
-        if note := corpus.repeats(given, what):
-            say(note)
+    if isinstance(corpus, Corpus) and isinstance(corpus.source, PairSource | Conversations):
+        for what, given in (("validation", valid), ("test", test)):
+            if isinstance(given, Pairs) and (note := corpus.repeats(given, what)):
+                say(note)
     return ReadFiles(corpus, held_out, valid or held_out or None, test, said)
 
 

@@ -120,12 +120,9 @@ class Update:
     def check_weights(self, step: int) -> None:
         """Raise a TrainingError if a weight isn't finite. An update can overflow even if its loss was finite."""
         if names := _bad_weights(self.model):
-            raise TrainingError(
-                f"after step {step:,}, these weights aren't finite: {shortened(names, 3)}; "
-                "they aren't saved, and the last checkpoint is kept",
-                fix=_FIX,
-                name=names[0],
-            )
+            what = f"after step {step:,}, these weights aren't finite: {shortened(names, 3)}"
+            what += "; they aren't saved, and the last checkpoint is kept"
+            raise TrainingError(what, fix=_FIX, name=names[0])
 
     def _forward(self, rows: IntArray, step: int, micro_batch: int) -> Tensor:
         seed_step(self.config.seed, step, micro_batch, rank=self.processes.rank)
@@ -150,12 +147,8 @@ class Update:
     def _not_finite(self, what: str, value: float, step: int, culprit: tuple[str, str]) -> TrainingError:
         self.optimizer.zero_grad()
         name, where = culprit
-        return TrainingError(
-            f"{what} at step {step:,}: {where}; nothing was updated, and the last checkpoint is kept",
-            fix=_FIX,
-            name=name,
-            value=value,
-        )
+        what += f" at step {step:,}: {where}; nothing was updated, and the last checkpoint is kept"
+        return TrainingError(what, fix=_FIX, name=name, value=value)
 
 
 def loss_of(task: Task, examples: Dataset, smoothing: float, batches: Plan | None = None) -> Loss:

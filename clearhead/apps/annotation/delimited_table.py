@@ -131,15 +131,10 @@ class DelimitedTable(TableFile):
         return DataError(what, expected=expected, fix=fix, name=self.file.name, line=line)
 
     def _wrong_width(self, line: int, record: str, count: int) -> DataError:
-        return DataError(
-            f"{self.file.name} line {line:,} has {count} column{'s' * (count != 1)}, and the table {self.width}\n"
-            f"  {shown(record.strip())}",
-            expected="as many in every row",
-            fix="correct the line; a cell that contains the separator needs quotes around it",
-            name=self.file.name,
-            value=count,
-            line=line,
-        )
+        what = f"{self.file.name} line {line:,} has {count} column{'s' * (count != 1)}, and the table {self.width}"
+        what, expected = f"{what}\n  {shown(record.strip())}", "as many in every row"
+        fix = "correct the line; a cell that contains the separator needs quotes around it"
+        return DataError(what, expected=expected, fix=fix, name=self.file.name, value=count, line=line)
 
 
 def _is_utf_8(text: str) -> bool:
