@@ -28,7 +28,7 @@ MODEL = "model"  # subfolder for the translator
 WATCHED = "The black cat is sleeping."
 _SCORED = 200  # held-out sentences
 _LONGEST = 30  # tokens of an answer by the student's own search
-_SETTINGS = preset("nano") | PARTS | {
+TRAINING = preset("nano") | {
     "model.dropout": 0.0,
     "data.tokenizer": "word",
     "data.joint": False,
@@ -44,7 +44,8 @@ _SETTINGS = preset("nano") | PARTS | {
     "train.eval_every": 200,
     "train.eval_sentences": 100,
     "train.save_every": 600,
-}  # fmt: skip
+}
+"""The settings of a small translator for the embedded phrasebook."""
 _CARD = re.compile(r'<script type="application/json" id="course">(.*?)</script>', re.DOTALL)
 
 
@@ -61,7 +62,7 @@ def finish(folder: Path, grades: Sequence[Grade]) -> str:
     training, held_out = split()
     with _importable(folder):
         pairs = [(it.english, it.french) for it in training]
-        out = train(Config().override(_SETTINGS), folder / MODEL, data=pairs, replace=True)
+        out = train(Config().override(TRAINING | PARTS), folder / MODEL, data=pairs, replace=True)
         app = cast(Translator, load(out, allow_custom_code=True))
         scored = [(it.english, it.french) for it in held_out[:: len(held_out) // _SCORED][:_SCORED]]
         exact = app.evaluate(scored).scores.exact_match

@@ -7,13 +7,13 @@ from html import escape
 from .exercises import EXERCISES, lesson
 from .grade import Grade, Matrix
 
-_HEADING = "Attention, step by step"
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem }
 body { color: #1d2430; background: #fff }
 h2 { margin-top: 3rem } pre { background: #f3f5f8; padding: .6rem .8rem; overflow-x: auto }
 table { border-collapse: collapse; margin: .5rem 0 1.5rem }
-td { padding: .1rem .4rem; text-align: right; font: 13px monospace }
+td, th { padding: .1rem .4rem; text-align: right; font: 13px monospace }
+.texts :is(td, th) { text-align: left; vertical-align: top; padding-right: 1rem }
 caption { text-align: left; color: #556 } .passed { color: #17702f } .failed { color: #b3261e } .to { color: #667 }
 nav li { font-variant-numeric: tabular-nums }
 @media (prefers-color-scheme: dark) {
@@ -24,16 +24,23 @@ nav li { font-variant-numeric: tabular-nums }
 
 
 def course_page(grades: Sequence[Grade]) -> str:
-    """Return the page as HTML, without scripts or anything to load."""
+    """Return the page of a course as HTML."""
     done = sum(it.status == "passed" for it in grades)
     entries = "".join(
         f'<li><a href="#{it.name}">{_title(it.name)}</a> <span class="{it.status}">{it.status}</span></li>'
         for it in grades
     )
     sections = "".join(_section(it) for it in grades)
-    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>{_HEADING}</title><style>{_STYLE}</style>
-<meta name="viewport" content="width=device-width, initial-scale=1"><body><main><h1>{_HEADING}</h1>
-<p>{done} of {len(grades)} exercises are done.</p><nav><ol>{entries}</ol></nav>{sections}</main></body></html>
+    done_of = f"<p>{done} of {len(grades)} exercises are done.</p>"
+    return document("Attention, step by step", f"{done_of}<nav><ol>{entries}</ol></nav>{sections}")
+
+
+def document(heading: str, body: str) -> str:
+    """Return a page as HTML, without scripts or anything to load."""
+    title = escape(heading)
+    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>
+<meta name="viewport" content="width=device-width, initial-scale=1"><body><main>
+<h1>{title}</h1>{body}</main></body></html>
 """
 
 
@@ -45,7 +52,7 @@ def _section(grade: Grade) -> str:
     exercise = next(it for it in EXERCISES if it.name == grade.name)
     text = re.sub(r"^```.*?^```$", "", lesson(exercise), flags=re.DOTALL | re.MULTILINE)
     result = f'<p class="{grade.status}">{escape(_sentence(grade))}</p>'
-    pictures = "".join(_table(title, matrix) for title, matrix in grade.pictures.items())
+    pictures = "".join(number_table(title, matrix) for title, matrix in grade.pictures.items())
     return f'<section id="{grade.name}">{_to_html(text)}{result}{pictures}</section>'
 
 
@@ -74,7 +81,7 @@ def _to_html(text: str) -> str:
     return "".join(found)
 
 
-def _table(title: str, matrix: Matrix) -> str:
+def number_table(title: str, matrix: Matrix) -> str:
     """Return a matrix as a table, whose cells are blue for positive and red for negative numbers."""
     largest = max((abs(it) for row in matrix for it in row if it == it), default=0.0) or 1.0
     rows = "".join(f"<tr>{''.join(_cell(it, largest) for it in row)}</tr>" for row in matrix)

@@ -26,7 +26,7 @@ def page(tmp_path_factory) -> Path:
     before = torch.get_default_dtype()
     with pytest.MonkeyPatch.context() as patch:
         torch.set_default_dtype(torch.float32)
-        patch.setattr(finishing, "_SETTINGS", finishing._SETTINGS | short)
+        patch.setattr(finishing, "TRAINING", finishing.TRAINING | short)
         patch.setattr(finishing, "split", lambda: (training[:300], held_out[:4]))
         patch.setattr(finishing, "_SCORED", 4)
         path = folder / "finished.html"

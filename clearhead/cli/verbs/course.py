@@ -20,6 +20,8 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("page", nargs="?", metavar="FILE", help="with verify: the page of a finished course")
     text = "train a translator with your functions, and write a page with it (needs all exercises)"
     parser.add_value("--finish", "FILE", text, type=new_file_of("html"))
+    text = "train a small translator with and without a part: scale, mask, positions, residual, norm or warmup"
+    parser.add_value("--break", "PART", text)
     parser.add_flag("--json", "print the grades as JSON")
 
 
@@ -32,10 +34,13 @@ def _run(options: Options) -> None:
     if options.page is not None:
         fix = f"clearhead course {_VERIFY} {options.page}"
         raise UsageError(f"{options.page} is unexpected", expected="one folder", fix=fix, value=options.page)
-    folder = Path(options.folder)
+    folder, broken = Path(options.folder), vars(options)["break"]
     if not options.folder.strip():
         raise UsageError("the name of the folder is empty", fix="name a folder", name="DIR", value=options.folder)
     is_new = open_course(folder)
+    if broken is not None:
+        _break(broken, folder)
+        return
     first = folder / EXERCISES[0].name
     if is_new:
         say(f"wrote {len(EXERCISES)} exercises to {folder}")
@@ -60,6 +65,16 @@ def _run(options: Options) -> None:
 
         save_file(options.finish, finish(folder, grades).encode())
         say(f"wrote {options.finish}; to check it again: clearhead course {_VERIFY} {options.finish}")
+
+
+def _break(part: str, folder: Path) -> None:
+    """Write the page of the lab about a part."""
+    from ...course.lab import break_it
+    from ...folder.atomic import write_file
+
+    page = folder / f"without-{part}.html"
+    write_file(page, break_it(part, folder / "lab" / part).encode())
+    say(f"wrote {page}")
 
 
 def _verify(options: Options) -> None:

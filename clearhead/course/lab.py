@@ -1,0 +1,173 @@
+"""The break-it lab: train the same small translator with and without one part, and see what the part is for."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from ..api import Translator, load, train
+from ..config import Config
+from ..demo.phrasebook import split
+from ..errors import unknown
+from ..model import attention, norms, positions, transformer
+from .finish import TRAINING
+from .grade import Matrix
+from .page import document, number_table
+
+_WATCHED = "The black cat is sleeping."
+_SCORED, _SHOWN = 100, 4  # unseen sentences
+_WIDTH, _HEIGHT = 640, 240  # of the curves
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part to remove.
+
+    Attributes:
+        what: what it's for, and what to look at.
+        replaced: the object, the name of its attribute and what takes its place without the part.
+        settings: settings that differ without the part.
+    """
+
+    what: str
+    replaced: tuple[Any, str, Any] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _unscaled(q: Tensor, k: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+    return attention.masked_softmax(q @ k.transpose(-2, -1), mask)
+
+
+def _everything(n: int, m: int | None = None, *, device: torch.device | None = None) -> Tensor:
+    return torch.ones(1, 1, n, n if m is None else m, dtype=torch.bool, device=device)
+
+
+PARTS = {
+    "scale": Part(
+        "Without 1 / sqrt(d_k), scores are large from the beginning. The softmax gives nearly everything to one key, "
+        "and learns more slowly.",
+        (attention, "attention_weights", _unscaled),
+    ),
+    "mask": Part(
+        "Without the causal mask, the decoder copies the next word from its own input. The loss is excellent, and the "
+        "translations are useless: while it writes, the next word isn't there yet.",
+        (transformer, "causal_mask", _everything),
+    ),
+    "positions": Part(
+        "Without positions, the encoder sees a bag of words, and the decoder doesn't know which word came last.",
+        (positions.Sinusoidal, "embed", lambda self, x, positions: x),
+    ),
+    "residual": Part(
+        "Without residual connections, every layer has to pass on everything that a later one needs, and gradients "
+        "fade on their way back.",
+        (norms.AddNorm, "forward", lambda self, x, sublayer: self.norm(self.dropout(sublayer(x)))),
+    ),
+    "norm": Part(
+        "Without norms, the size of the vectors changes from layer to layer, and a learning rate that suits one layer "
+        "is too high for another.",
+        (norms.LayerNorm, "forward", lambda self, x: x),
+    ),
+    "warmup": Part(
+        "Without warmup, the first steps, whose gradients are the least reliable, are as large as the others.",
+        settings={"train.warmup": 0},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class _Trial:
+    losses: Sequence[float]
+    exact: float
+    answers: Mapping[str, str]
+    weights: Matrix
+
+
+def break_it(name: str, folder: Path, steps: int = 400) -> str:
+    """Train with and without a part, and return a page that compares both. The models are written to `folder`.
+
+    Raises:
+        ConfigError: there's no such part.
+    """
+    if name not in PARTS:
+        raise unknown(f"there's no part {name!r} to remove", name, PARTS, "--break")
+    part = PARTS[name]
+    trials: dict[str, _Trial] = {}
+    for which, settings in (("with", Part("").settings), ("without", part.settings)):
+        with _without(part.replaced if which == "without" else None):
+            trials[which] = _trial(folder / which, steps, settings)
+    return _page(name, part, trials)
+
+
+@contextmanager
+def _without(replaced: tuple[Any, str, Any] | None) -> Iterator[None]:
+    """Replace an attribute within this context."""
+    if replaced is None:
+        yield
+        return
+    owner, name, other = replaced
+    before = getattr(owner, name)
+    setattr(owner, name, other)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def _trial(out: Path, steps: int, settings: Mapping[str, Any]) -> _Trial:
+    training, held_out = split()
+    losses: list[float] = []
+    every = TRAINING | {
+        "train.steps": steps,
+        "train.warmup": steps // 8,
+        "train.eval_every": steps,
+        "train.save_every": steps,
+        "decode.engine": "torch",  # other engines have parts of their own
+    }
+    note: Callable[[dict[str, Any]], None] = lambda step: losses.append(step["loss"])  # noqa: E731
+    pairs = [(it.english, it.french) for it in training]
+    train(Config().override({**every, **settings}), out, data=pairs, replace=True, on_step=note)
+    app = cast(Translator, load(out))
+    scored = [(it.english, it.french) for it in held_out[:: max(1, len(held_out) // _SCORED)]][:_SCORED]
+    explanation = app.explain(_WATCHED)
+    weights = explanation.weights("decoder.cross", app.config.model.n_decoder_layers - 1)[0]
+    shown = [source for source, _ in scored[:: max(1, len(scored) // _SHOWN)]][:_SHOWN]
+    answers = dict(zip(shown, app(shown)))
+    return _Trial(losses, app.evaluate(scored).scores.exact_match, answers, weights.tolist())
+
+
+def _page(name: str, part: Part, trials: Mapping[str, _Trial]) -> str:
+    both = trials["with"], trials["without"]
+    rows = "".join(
+        f"<tr><td>{escape(source)}</td><td>{escape(one)}</td><td>{escape(both[1].answers[source])}</td></tr>"
+        for source, one in both[0].answers.items()
+    )
+    exact = " and ".join(f"{it.exact:.0%} {which} it" for which, it in trials.items())
+    title = "cross-attention, last layer, head 1, {} it"
+    tables = "".join(number_table(title.format(which), it.weights) for which, it in trials.items())
+    body = f"""<p>{escape(part.what)}</p>{_curves(trials)}
+<p>Unseen sentences translated exactly right: {exact}.</p>
+<table class="texts"><tr><th>source</th><th>with</th><th>without</th></tr>{rows}</table>
+{tables}"""
+    return document(f"A Transformer with and without: {name}", body)
+
+
+def _curves(trials: Mapping[str, _Trial]) -> str:
+    """Return both losses over the steps as a picture."""
+    highest = max(max(it.losses) for it in trials.values())
+    lines = []
+    for (which, trial), colour in zip(trials.items(), ("#1f6feb", "#c2410c")):
+        last = max(1, len(trial.losses) - 1)
+        points = " ".join(
+            f"{i / last * _WIDTH:.1f},{_HEIGHT - loss / highest * _HEIGHT:.1f}" for i, loss in enumerate(trial.losses)
+        )
+        lines.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>')
+        said = f"{which} it: {trial.losses[-1]:.2f}"
+        place = f'x="{_WIDTH - 10}" y="{20 + 20 * len(lines)}" text-anchor="end"'
+        lines.append(f'<text {place} fill="{colour}">{said}</text>')
+    label = f"loss of each step, from 0 to {highest:.1f}"
+    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">{"".join(lines)}</svg><p>{label}</p>'
