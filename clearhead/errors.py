@@ -100,8 +100,8 @@ def unknown(
 ) -> ClearheadError:
     """Return the error for a value that isn't one of the known ones. It lists them, and suggests the closest."""
     names = list(known)
-    fix = suggestion(str(value), names)
-    return kind(what, expected=f"one of {', '.join(names)}", fix=fix, name=name, value=value)
+    expected = "one of " * (len(names) > 1) + ", ".join(names)
+    return kind(what, expected=expected, fix=suggestion(str(value), names), name=name, value=value)
 
 
 def shortened(names: Sequence[str], most: int = 5) -> str:

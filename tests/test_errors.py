@@ -76,3 +76,4 @@ def test_the_error_for_an_unknown_value_lists_the_known_ones_and_suggests_the_cl
     error = unknown("there's no task 'trian'", "trian", iter(["train", "serve"]), "task", ModelError)
     assert isinstance(error, ModelError) and (error.name, error.value) == ("task", "trian")
     assert (error.expected, error.fix) == ("one of train, serve", "did you mean 'train'?")
+    assert [unknown("there's no task 'x'", "x", known, "task").expected for known in (["train"], [])] == ["train", ""]

@@ -69,4 +69,4 @@ def test_what_an_answer_lacks_is_an_error_that_names_the_view() -> None:
     with pytest.raises(ConfigError) as caught:
         explanation.weights("encoder.cross", 0)
     assert (caught.value.name, caught.value.value) == ("attention", "encoder.cross")
-    assert (caught.value.expected, caught.value.fix) == ("one of decoder.cross", "did you mean 'decoder.cross'?")
+    assert (caught.value.expected, caught.value.fix) == ("decoder.cross", "did you mean 'decoder.cross'?")
