@@ -83,7 +83,7 @@ def occluded_falls(forward: Pass, groups: Sequence[Sequence[int]]) -> Tensor:
     with uncompiled(model), evaluation(model), torch.inference_mode():
         whole = scores(torch.zeros_like(hidden[:1]))
         found = torch.cat([scores(some) for some in hidden.split(_TOGETHER)])
-    return (whole - found).T.cpu()
+    return (whole - found).T.double().cpu()
 
 
 @contextmanager

@@ -47,7 +47,7 @@ class Pass:
 
     def log_probabilities(self, n: int = 1) -> Tensor:
         """Return the log-probability of everything said, for n copies of the input. -> (n, R)"""
-        logits, targets = self.run(n).double(), torch.tensor(self.targets, device=self.inputs[0].device)
+        logits, targets = self.run(n), torch.tensor(self.targets, device=self.inputs[0].device)
         if isinstance(getattr(self.model, "head", None), SpanFinder):  # (n, S, 2)
             return logits.log_softmax(1).take_along_dim(targets[None, None], 1).sum(-1)
         if logits.dim() == 2:  # a label, or a token for each mask
