@@ -21,7 +21,7 @@ from .apps.classifier import Classifier
 from .apps.inputs import as_texts
 from .config import Config, messages
 from .errors import ConfigError, DataError
-from .exchange.merged_folder import export
+from .exchange.targets import export_merged
 from .folder.adapters import is_adapter
 
 try:
@@ -89,7 +89,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             with contextlib.nullcontext() if self.verbose else contextlib.redirect_stderr(None):
                 train(self._config(data), out, replace=True, say=messages.say)
             if is_adapter(out):  # the files are kept without those of its base
-                export(load(out, allow_custom_code=True).loaded, out := Path(folder) / "merged")
+                export_merged(load(out, allow_custom_code=True).loaded, out := Path(folder) / "merged")
             self.files_ = {name: (out / name).read_bytes() for name in _FILES}
         self.__dict__.pop("_app", None)
         return self

@@ -20,8 +20,7 @@ from ..demo.phrasebook import split
 from ..errors import DataError
 from ..inspection.page.document import page_document
 from ..version import __version__
-from .exercises import EXERCISES
-from .grade import Grade, grade
+from .grade import EXERCISES, Grade, grade
 from .own_parts import SETTINGS as PARTS
 
 MODEL = "model"  # subfolder for the translator

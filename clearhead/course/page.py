@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from .exercises import EXERCISES, lesson
-from .grade import Grade, Matrix
+from .grade import EXERCISES, Grade, Matrix, lesson
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem }

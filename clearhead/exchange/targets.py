@@ -6,9 +6,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..errors import ConfigError, TrainingError, shortened, unknown
+from ..errors import ConfigError, ModelError, TrainingError, shortened, unknown
+from ..folder.adapters import is_adapter
 from ..folder.atomic import writing
 from ..folder.contents import visible
+from ..folder.manifest import write_folder_with_manifest
+from ..folder.model_folder import CARD, load_model_folder, model_files, read_card
 from ..loading.loaded import LoadedModel
 
 # The function that writes a model to a new folder or, for a page, to a new file: f(loaded, out, *, precision).
@@ -18,7 +21,7 @@ TARGETS: Mapping[str, str] = MappingProxyType(
         "onnx": "clearhead.exchange.onnx.onnx_folder:export",
         "ct2": "clearhead.exchange.ct2:export",
         "page": "clearhead.exchange.page.page_file:export",
-        "clearhead": "clearhead.exchange.merged_folder:export",
+        "clearhead": "clearhead.exchange.targets:export_merged",
         "peft": "clearhead.exchange.peft:export",
     }
 )
@@ -74,3 +77,15 @@ def check_empty(out: Path) -> None:
         what = f"{out} already has files: {shortened(names)}" if out.is_dir() else f"{out} is a file"
         expected, fix = "a new or empty folder", "choose another one with `out`"
         raise TrainingError(what, expected=expected, fix=fix, name="out", value=out)
+
+
+def export_merged(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
+    """Write a model folder with the weights that an adapter makes. Raise ModelError if the model has no adapter."""
+    folder = load_model_folder(loaded.path, allow_custom_code=True, base=loaded.base)  # `load` checked consent
+    if not is_adapter(loaded.path):
+        what = f"{loaded.path} has no adapter to merge"
+        raise ModelError(what, expected="the folder of an adapter, or a model with --adapter", name=str(loaded.path))
+    config = loaded.stored.assign({"train.adapter": ()}, "default")
+    card = read_card(loaded.path) if (loaded.path / CARD).exists() else None
+    files = model_files(config=config.to_record(), tokenizer=folder.tokenizer, weights=folder.weights, card=card)
+    write_folder_with_manifest(out, files.items())

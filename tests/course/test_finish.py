@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from clearhead.course import finish as finishing
-from clearhead.course.exercises import EXERCISES
 from clearhead.course.finish import check_again, finish
-from clearhead.course.grade import Grade
+from clearhead.course.grade import EXERCISES, Grade
 from clearhead.demo.phrasebook import split
 from clearhead.errors import DataError
 

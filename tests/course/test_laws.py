@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from clearhead.course.exercises import EXERCISES, starter
-from clearhead.course.grade import Grade, grade, graded
+from clearhead.course.grade import EXERCISES, Grade, grade, graded, starter
 from clearhead.course.laws import Exercise, name_of
 
 HERE = Path(__file__).parent

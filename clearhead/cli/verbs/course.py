@@ -26,7 +26,7 @@ def _add_options(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    from ...course.exercises import EXERCISES, open_course
+    from ...course.grade import EXERCISES, open_course
 
     if options.folder == _VERIFY:
         _verify(options)
@@ -97,8 +97,7 @@ def _lines(grades: "list[Grade]") -> str:
 
 
 def _grade(folder: Path) -> "list[Grade]":
-    from ...course.exercises import EXERCISES
-    from ...course.grade import grade
+    from ...course.grade import EXERCISES, grade
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(lambda it: grade(folder, it), EXERCISES))

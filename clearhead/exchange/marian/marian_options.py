@@ -1,12 +1,19 @@
-"""Options of Marian, and what they are in a config.json of Transformers."""
+"""The YAML of Marian's files, and what its options are in a config.json of Transformers.
+
+In a file, each key has a scalar or a list of scalars. YAML libraries don't read all of its vocabularies, since they
+take some characters of tokens for line breaks.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...errors import ModelError
-from .marian_yaml import Options
+from ...folder.manifest import read_bytes
 
+Options: TypeAlias = Mapping[str, str | list[str]]
+
+_FIX = "download the folder again"
 _LONGEST = 1024  # tokens; nothing in a model limits them
 # The values of options that are supported. Any other one would change what the model computes.
 _SUPPORTED: Mapping[str, tuple[str | list[str], ...]] = {
@@ -33,6 +40,84 @@ _COUNTS = {
     "encoder_ffn_dim": "transformer-dim-ffn",
     "decoder_ffn_dim": "transformer-dim-ffn",
 }
+
+
+def read_options(path: Path) -> dict[str, str | list[str]]:
+    """Read a file of options, such as decoder.yml. See `parse_options`."""
+    return parse_options(path, read_bytes(path))
+
+
+def parse_options(path: Path, data: bytes) -> dict[str, str | list[str]]:
+    """Return the value of each option.
+
+    Args:
+        path: the file, for messages.
+        data: a mapping in YAML.
+
+    Raises:
+        ModelError: a line is something else.
+    """
+    found: dict[str, str | list[str]] = {}
+    values: list[str] | None = None  # the list in progress
+    for number, line in enumerate(_lines(path, data), 1):
+        text = line.strip()
+        if not text or text == "---":
+            continue
+        if values is not None and (text.startswith("- ") or text == "[]"):
+            values += [_scalar(text[2:].strip())] if text != "[]" else []
+            continue
+        key, colon, value = text.partition(":")
+        if not colon or line[0] == " ":
+            raise _unreadable(path, number, line, "KEY: VALUE, or an item of a list")
+        values = None if value else []
+        found[key] = _value(value.strip()) if values is None else values
+    return found
+
+
+def read_vocabulary(path: Path) -> dict[str, int]:
+    """Return the id of each token: as a YAML file says, or the number of its line in any other file.
+
+    Raises:
+        ModelError: the file is missing or damaged.
+    """
+    lines = _lines(path, read_bytes(path))
+    if path.suffix != ".yml":
+        return {token: i for i, token in enumerate(lines)}
+    found: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        token, _, i = line.rpartition(":")
+        if line and not (token and i.strip().isdecimal()):
+            raise _unreadable(path, number, line, "TOKEN: ID")
+        found |= {_scalar(token.strip(" ")): int(i)} if line else {}
+    return found
+
+
+def _lines(path: Path, data: bytes) -> list[str]:
+    """Return the lines of a file, which end with a line feed only."""
+    try:
+        return [line.removesuffix("\r") for line in data.decode().removesuffix("\n").split("\n")]
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path} isn't UTF-8: {error}", expected="text", fix=_FIX, name=path.name) from error
+
+
+def _value(text: str) -> str | list[str]:
+    if text.startswith("[") and text.endswith("]"):
+        return [_scalar(it.strip()) for it in text[1:-1].split(",") if it.strip()]
+    return _scalar(text)
+
+
+def _scalar(text: str) -> str:
+    """Return a scalar without its quotes and escapes."""
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        return text[1:-1].encode("ascii", "backslashreplace").decode("unicode_escape", "replace")
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
+    return text
+
+
+def _unreadable(path: Path, number: int, line: str, expected: str) -> ModelError:
+    what = f"{path} is damaged in line {number:,}: {line!r}"
+    return ModelError(what, expected=expected, fix=_FIX, name=path.name, line=number)
 
 
 def layer_settings(path: Path, options: Options) -> dict[str, Any]:

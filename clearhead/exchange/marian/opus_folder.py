@@ -7,8 +7,7 @@ from ..hf_tokenizers import checked_ids
 from ..huggingface import CONFIG, family, read_parts
 from ..imported import Imported
 from ..sentencepiece_models import convert_sides
-from .marian_options import count, layer_settings
-from .marian_yaml import Options, parse_options, read_options, read_vocabulary
+from .marian_options import Options, count, layer_settings, parse_options, read_options, read_vocabulary
 from .npz_weights import OPTIONS, NpzWeights, read_npz
 
 _DECODER, _EOS, _UNK, _PAD = "decoder.yml", "</s>", "<unk>", "<pad>"

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.course.exercises import EXERCISES
+from clearhead.course.grade import EXERCISES
 
 from ..conftest import Run
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.errors import ModelError
-from clearhead.exchange.marian.marian_yaml import parse_options, read_options, read_vocabulary
+from clearhead.exchange.marian.marian_options import parse_options, read_options, read_vocabulary
 
 OPTIONS = """---
 type: transformer
