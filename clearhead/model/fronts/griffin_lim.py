@@ -8,6 +8,7 @@ from torch import Tensor
 from .frames import QUIET, Frames
 
 _ROUNDS = 32  # more are hardly audible
+_SHARPER, _LEAST = 20, 1e-9  # rounds to find the power at each frequency, and a number to divide by
 _MOMENTUM = 0.99  # of the fast algorithm (Perraudin, Balazs & Søndergaard 2013)
 
 
@@ -34,8 +35,12 @@ def waveform(front: Frames, spectrogram: Tensor) -> Tensor:
 def magnitudes(front: Frames, spectrogram: Tensor) -> Tensor:
     """Return the magnitude at each frequency of a log-mel spectrogram. (T, M) -> (F, T)
 
-    The power between the centres of two bands is interpolated from the mean power in each.
+    The power between the centres of two bands is interpolated from the mean power in each. Then it's multiplied
+    repeatedly so that the filters find the power of the spectrogram in it (Richardson 1972, Lucy 1974).
     """
-    power = (spectrogram.exp() - QUIET).clamp(min=0)
-    per_bin = power / front.filters.sum(0)  # (T, M)
-    return (front.filters @ per_bin.T).sqrt()
+    filters, bands = front.filters, (spectrogram.exp() - QUIET).clamp(min=0).T  # (F, M), (M, T)
+    power = filters @ (bands / filters.sum(0).clamp(min=_LEAST)[:, None])
+    for _ in range(_SHARPER):
+        ratio = bands / (filters.T @ power).clamp(min=_LEAST)
+        power = power * (filters @ ratio) / filters.sum(1).clamp(min=_LEAST)[:, None]
+    return power.sqrt()
