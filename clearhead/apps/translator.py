@@ -272,9 +272,10 @@ class Speaker(Translator):
         """
         if isinstance(text, str):
             return self([text], **decode)[0]
-        for source in as_texts(text):
+        texts = as_texts(text)
+        for source in texts:
             check_filled(source, "speak")
-        return [self.sound(it.text) for it in self.brief_results(text, **(ONE | decode))]
+        return [self.sound(it.text) for it in self.brief_results(texts, **(ONE | decode))]
 
     def sound(self, codes: str) -> "tuple[NDArray[np.int16], int]":
         """Return the sound of codes, the `text` of a record: samples (N,) and their rate."""

@@ -28,8 +28,8 @@ class SpokenSource(MediaSource):
     """Texts with the names of their recordings, from a table of both."""
 
     def __init__(self, data_or_paths: Any, data: DataConfig) -> None:
-        exchanged = replace(data, source_column=data.target_column, target_column=data.source_column)
-        super().__init__(data_or_paths, exchanged, _READ, "audio")
+        columns = replace(data, source_column=data.target_column, target_column=data.source_column)
+        super().__init__(data_or_paths, columns, _READ, "audio")
         self.roles = _SPOKEN
 
     def __iter__(self) -> Iterator[Pair]:
@@ -106,12 +106,18 @@ def learn_codebook(corpus: Corpus, audio: AudioLoader, n_mels: int, size: int) -
     Raises:
         DataError: none can be read.
     """
-    found, last = list[Samples](), None
+    return Codebook.learn(_readable(corpus, audio), audio.sample_rate, n_mels, size)
+
+
+def _readable(corpus: Corpus, audio: AudioLoader) -> Iterator[Samples]:
+    last, count = None, 0
     for name in SpacedTexts(corpus, _LEARN, itemgetter(2)):
         try:
-            found.append(audio(name)[0])
+            samples, _ = audio(name)
         except DataError as error:
             last = error
-    if not found:
+        else:
+            count += 1
+            yield samples
+    if not count:
         raise last or DataError("there are no recordings to learn from")
-    return Codebook.learn(found, audio.sample_rate, n_mels, size)

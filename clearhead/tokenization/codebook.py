@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 KEY = "codebook"  # in a tokenizer file, next to a target vocabulary of the words "0", "1", "2"...
 _STORED = "<f2"
 _ROUNDS = 12  # of k-means
-_MOST, _SEEDS = 30_000, 10_000  # patches to learn from, and those that clusters begin with
+_EACH, _MOST = 100, 30_000  # patches to learn from, of each recording and in all
+_SEEDS = 10_000  # those that the first means are drawn from
 
 Samples = NDArray[np.int16]
 
@@ -53,11 +54,10 @@ class Codebook(Tokenizer):
             n_mels: bands of the spectrograms.
             size: maximum number of tokens, special tokens included.
         """
-        empty = cls(np.zeros((1, SUBSAMPLING, n_mels), np.float32), sample_rate)
-        found = np.concatenate([empty.patches_of(it) for it in recordings])
-        places = np.random.default_rng(0).permutation(len(found))[:_MOST]
-        flat = found[places].reshape(len(places), -1)
-        return cls(_means(flat, size - len(SPECIALS)).reshape(-1, SUBSAMPLING, n_mels), sample_rate)
+        empty, random = cls(np.zeros((1, SUBSAMPLING, n_mels), np.float32), sample_rate), np.random.default_rng(0)
+        some = [random.permutation(empty.patches_of(it))[:_EACH] for it in recordings]
+        found = random.permutation(np.concatenate(some))[:_MOST].reshape(-1, SUBSAMPLING * n_mels)
+        return cls(_means(found, size - len(SPECIALS)).reshape(-1, SUBSAMPLING, n_mels), sample_rate)
 
     def patches_of(self, samples: Samples) -> NDArray[np.float32]:
         """Return the patches of a recording. The last one is filled up with silence. (N,) -> (P, 4, M)"""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ...config import TASKS, Config
 from ...data.corpus import Corpus, origin_of
 from ...data.media_encoding import AudioLoader, MediaEncoder
 from ...data.spoken_pairs import CodeReader, SpokenEncoder, SpokenForm, learn_codebook
+from ...errors import DataError, ModelError
 from ...readers.pairs import Pairs, references
 from ...scoring.bootstrap import Estimate, FloatArray, estimates
 from ...scoring.mel_distortion import mel_distortion
@@ -90,8 +91,15 @@ class Speech(Sequences):
 
     @property
     def codebook(self) -> Codebook:
-        """The codes of the model's answers."""
-        return cast(Codebook, self.tokenizers.target)
+        """The codes of the model's answers.
+
+        Raises:
+            ModelError: the model was trained for another task.
+        """
+        if not isinstance(self.tokenizers.target, Codebook):
+            what, expected = "the model's vocabulary has no codebook, so it can't speak", "a model trained for `speak`"
+            raise ModelError(what, expected=expected, fix="train one with `train.task=speak`", name="tokenizer.json")
+        return self.tokenizers.target
 
     @cached_property
     def audio(self) -> AudioLoader:
@@ -126,6 +134,9 @@ class Speech(Sequences):
         return self.codebook.samples(self.codebook.encode(codes))
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
+        if not answers:
+            why = f": they're {held_out.too_long[0].reason}" if held_out.too_long else ""
+            raise DataError(f"no texts can be scored{why}", expected="shorter texts and recordings", name="data")
         distances = np.array(list(map(self._distortion, answers, held_out.references)))
         of_counts = (counts.accuracy, counts.perplexity) if counts else ()
         [distortion] = estimates(distances[:, None])

@@ -11,11 +11,12 @@ import torch
 from clearhead.api import load, train
 from clearhead.apps.translator import Speaker
 from clearhead.config import Config
-from clearhead.errors import ClearheadError, ConfigError, DataError
+from clearhead.errors import ClearheadError, ConfigError, DataError, ModelError
 from clearhead.tasks.detect import with_modality
 from clearhead.tasks.registry import task_of
 from clearhead.tasks.speak.task import Speech
 from tests.builders import tone, write_wave
+from tests.serving.small_models import make
 
 RATE, NOTE = 4000, 0.16  # samples per second, and seconds of a note
 NOTES = {"a": 300, "b": 700, "c": 1400}
@@ -175,6 +176,19 @@ def test_a_table_of_texts_and_recordings_is_found_to_fit(tmp_path: Path) -> None
     (tmp_path / "a.csv").write_text("text,path\na,0.wav\n")
     config = with_modality(Config().override({"train.task": "speak", "data.train": (str(tmp_path / "a.csv"),)}))
     assert config.data.modality == "audio" and task_of(config) is Speech
+
+
+def test_a_model_of_another_task_cannot_speak(tmp_path: Path) -> None:
+    folder = make(tmp_path / "model", "transcribe")
+    task = Speech(load(folder).tokenizers, Speech.settle(Config()))
+    with pytest.raises(ModelError, match="codebook"):
+        task.samples("1 2")
+
+
+def test_data_of_which_nothing_can_be_scored_is_an_error(app: Speaker) -> None:
+    with pytest.raises(DataError, match="longer than 60 codes of 40 ms") as caught:
+        app.evaluate([("abc", (sound("abc" * 10), RATE))])
+    assert caught.value.name == "data"
 
 
 def test_texts_without_recordings_are_an_error(tmp_path: Path) -> None:

@@ -55,6 +55,9 @@ def _run(options: Options) -> None:
     if _is_file(out) and len(places) > 1:
         what, fix = f"--out {out} is one file, and there are {len(places):,} texts", "name a folder to write"
         raise UsageError(what, fix=fix, name="--out", value=len(places))
+    for place, line in places:
+        if not line.text.strip():
+            raise DataError(f"{place} is blank", expected="a text to speak", name="text", value=line.text)
     with writing(out.parent, again="run the command again"):
         out.parent.mkdir(parents=True, exist_ok=True)
         sounds = _sounds(app, places, decode)
@@ -71,9 +74,6 @@ def _sounds(app: "Speaker", places: list[Place], decode: dict[str, Any]) -> Iter
     """Yield a WAV file of each text, and warn about those that the model can't read properly."""
     from ....readers.media.audio import wav_bytes
 
-    for place, line in places:
-        if not line.text.strip():
-            raise DataError(f"{place} is blank", expected="a text to speak", name="text", value=line.text)
     for (place, line), found in zip(places, app.brief_results([line.text for _, line in places], **decode)):
         warn(place, line, found)
         yield wav_bytes(*app.sound(found.text))
