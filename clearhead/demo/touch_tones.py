@@ -10,6 +10,7 @@ Each key is the sum of two sines, one for its row and one for its column:
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ ROWS, COLUMNS = (697, 770, 852, 941), (1209, 1336, 1477, 1633)  # Hz
 LENGTHS = (3, 10)  # keys of a string
 TONE, GAP, EDGE = (0.08, 0.12), (0.08, 0.12), (0.02, 0.15)  # seconds: a key, between two, before the first and after
 _LEVEL = (-32.0, -14.0)  # dB of each tone, compared with the loudest sine
+PRESS = (0.12, 0.08)  # seconds of a key and of the gap after it, in recordings that are all alike
+_FADE = 0.05  # amplitude at the end of such a key, divided by that at its beginning
+_FRAME, _LOUD = 160, 0.02  # samples that are heard together, and their power in a tone, compared with the loudest
 _TWIST, _OFF = 2.0, 0.01  # dB between the two tones, and relative error of their frequencies, at most
 
 Samples = NDArray[np.float64]
@@ -72,6 +76,28 @@ def dial(keys: str, random: np.random.Generator, *, noise: float) -> tuple[Sampl
     tones = np.concatenate(parts)
     power = level**2 * (1 + twist**2) / 2
     return tones, random.normal(0, np.sqrt(power / 10 ** (noise / 10)), len(tones))
+
+
+def press(keys: str) -> Samples:
+    """Return the tones of some keys without noise, all alike. They fade, so one can hear where they end. -> (N,)"""
+    t, gap = np.arange(round(PRESS[0] * RATE)) / RATE, np.zeros(round(PRESS[1] * RATE))
+    sines = {key: sum(np.sin(2 * np.pi * f * t) for f in frequencies(key)) for key in {*keys}}
+    return np.concatenate([part for key in keys for part in (0.25 * sines[key] * _FADE ** (t / PRESS[0]), gap)])
+
+
+def heard(samples: NDArray[np.integer[Any] | np.floating[Any]]) -> str:
+    """Return the keys in a recording (N,) without noise: the strongest row and column in each loud stretch of it."""
+    frames = samples[: len(samples) // _FRAME * _FRAME].reshape(-1, _FRAME).astype(np.float64)
+    power = np.square(frames).mean(1)
+    loud = np.concatenate([[False], power > _LOUD * max(power.max(initial=0), 1e-9), [False]])
+    edges = np.flatnonzero(loud[1:] != loud[:-1]).reshape(-1, 2)
+    waves = np.exp(-2j * np.pi * np.array([*ROWS, *COLUMNS])[:, None] * np.arange(len(samples)) / RATE)  # (8, N)
+    keys = ""
+    for first, end in edges:
+        part = slice(first * _FRAME, end * _FRAME)
+        found = np.abs(waves[:, part] @ samples[part])
+        keys += KEYS[len(COLUMNS) * int(found[: len(ROWS)].argmax()) + int(found[len(ROWS) :].argmax())]
+    return keys
 
 
 def wav(samples: Samples) -> bytes:

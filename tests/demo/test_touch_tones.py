@@ -20,6 +20,8 @@ from clearhead.demo.touch_tones import (
     TONE,
     dial,
     frequencies,
+    heard,
+    press,
     recordings,
     strings,
 )
@@ -116,3 +118,9 @@ def goertzel() -> Callable[[np.ndarray], str]:
         return KEYS[4 * row + column]
 
     return found
+
+
+def test_keys_are_heard_in_their_tones() -> None:
+    for keys in (KEYS, *strings(20, seed=5)):
+        assert heard(press(keys)) == keys and heard((press(keys) * 32767).astype(np.int16)) == keys
+    assert heard(np.zeros(1000)) == heard(np.zeros(0)) == ""

@@ -11,6 +11,7 @@ _DEMOS = {
     "generate": ("runs/demo-generate", "a language model trained on the source of Python's standard library"),
     "see": ("runs/demo-see", "an image classifier trained on digits and shapes that it draws"),
     "hear": ("runs/demo-hear", "a transcriber trained on the tones of telephone keys"),
+    "speak": ("runs/demo-speak", "a model that speaks strings of telephone keys, as tones"),
 }
 
 
@@ -43,6 +44,8 @@ def _demo(name: str) -> Callable[[Path], None]:
         from ...demo.see_demo import run_see_demo as run
     elif name == "hear":
         from ...demo.hear_demo import run_hear_demo as run
+    elif name == "speak":
+        from ...demo.speak_demo import run_speak_demo as run
     else:
         from ...demo.phrasebook_demo import run_demo as run
     return run
@@ -51,7 +54,7 @@ def _demo(name: str) -> Callable[[Path], None]:
 VERB = Verb(
     name="demo",
     summary="train, score and try out a small model of text, code, images or audio in a few minutes",
-    usage="[translate|generate|see|hear] [--out DIR]",
+    usage="[translate|generate|see|hear|speak] [--out DIR]",
     examples=("clearhead demo", "clearhead demo see", "clearhead demo --list", "clearhead demo --out models/demo"),
     add_options=_add_options,
     run=_run,

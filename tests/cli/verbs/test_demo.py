@@ -15,13 +15,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
     monkeypatch.setattr("clearhead.demo.code_demo.run_code_demo", lambda out: found.append(("generate", out)))
     monkeypatch.setattr("clearhead.demo.see_demo.run_see_demo", lambda out: found.append(("see", out)))
     monkeypatch.setattr("clearhead.demo.hear_demo.run_hear_demo", lambda out: found.append(("hear", out)))
+    monkeypatch.setattr("clearhead.demo.speak_demo.run_speak_demo", lambda out: found.append(("speak", out)))
     return found
 
 
 def test_each_demo_has_a_folder_of_its_own_and_a_translator_is_made_where_none_is_named(
     run: Run, made: list[tuple[str, Path]]
 ) -> None:
-    named = (["translate"], ["generate"], ["see"], ["hear"], ["generate", "--out", "here"])
+    named = (["translate"], ["generate"], ["see"], ["hear"], ["speak"], ["generate", "--out", "here"])
     for arguments in ([], *named, ["--out", "there"]):
         assert run("demo", *arguments).code == 0
     assert made == [
@@ -30,6 +31,7 @@ def test_each_demo_has_a_folder_of_its_own_and_a_translator_is_made_where_none_i
         ("generate", Path("runs/demo-generate")),
         ("see", Path("runs/demo-see")),
         ("hear", Path("runs/demo-hear")),
+        ("speak", Path("runs/demo-speak")),
         ("generate", Path("here")),
         ("translate", Path("there")),
     ]
@@ -42,6 +44,7 @@ def test_the_demos_are_listed_as_they_are_called(run: Run, made: list[tuple[str,
         ["clearhead", "demo", "generate"],
         ["clearhead", "demo", "see"],
         ["clearhead", "demo", "hear"],
+        ["clearhead", "demo", "speak"],
     ]
     assert not made
 
