@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from ..errors import ConfigError
 from .notations import augmentation
@@ -253,3 +253,27 @@ class ModelSettings:
     def begins(self) -> bool:
         """True if every text that the model reads begins with BOS."""
         return self.begin or (self.topology == "encoder-only" and self.pooling == "first")
+
+    def resolved(self) -> dict[str, Any]:
+        """Return all settings by their dotted names, with a value in place of each default that depends on others.
+
+        Two configurations of the same model give the same values.
+        """
+        found = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        own_projection = self.tie in ("none", "embeddings")
+        defaults = {
+            "n_kv_heads": self.n_heads,
+            "d_head": self.head_width,
+            "attention_dropout": self.dropout,
+            "activation_dropout": self.dropout,
+            "attention_scale": self.head_width**-0.5,
+            "final_norm": self.pre_norm,
+            "embedding_scale": self.d_model**0.5,
+            "qkv_bias": self.bias,
+            "projection_bias": own_projection,
+            "start_id": self.bos_id,
+        }
+        if self.topology == "decoder-only":  # one embedding, tied to the projection or not
+            found["tie"] = "none" if own_projection else "target"
+        found |= {name: value for name, value in defaults.items() if found[name] is None}
+        return {f"model.{name}": value for name, value in found.items()}

@@ -120,12 +120,8 @@ class FormWithTexts:
 
     def __init__(self, form: Form, paths: Sequence[str], chunked: Chunks = plain_texts) -> None:
         self.form, self.paths, self.chunked, self.holds = form, paths, chunked, form.holds
-        self.read, self.preview, self.to_notes, self.from_notes = (
-            form.read,
-            form.preview,
-            form.to_notes,
-            form.from_notes,
-        )
+        self.read, self.preview = form.read, form.preview
+        self.to_notes, self.from_notes = form.to_notes, form.from_notes
 
     def open(self, paths: Sequence[str], data: DataConfig) -> _Both:
         return _Both(self.form.open(paths, data), self.open_texts(data))

@@ -218,8 +218,7 @@ class MediaForm(PairForm):
 
     def read(self, paths: Any, data: DataConfig) -> Pairs:
         with self.open(paths, data) as source:
-            pairs = Pairs.of(source, source.report)
-            return Pairs(pairs.sources, pairs.targets, pairs.lines, source.report)
+            return Pairs.read(source)
 
     def divide(self, source: Any, share: float, seed: int) -> Corpus:
         """Hold out a share of the images or recordings; copies of one stay together."""

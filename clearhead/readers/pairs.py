@@ -53,6 +53,12 @@ class Pairs:
             found.targets.append(target)
         return found
 
+    @classmethod
+    def read(cls, source: Any) -> Self:
+        """Return all pairs of a source, with its report."""
+        pairs = cls.of(source, source.report)
+        return replace(pairs, report=source.report)  # that of the pass which has just ended
+
     def take(self, indices: Iterable[int], note: str) -> "Pairs":
         """Return some of the pairs, with a copy of the report and this additional note."""
         chosen = list(indices)
@@ -219,8 +225,7 @@ def read_pairs(data_or_paths: Any, data: DataConfig | None = None, roles: Roles 
         DataError: there's no usable pair.
     """
     with PairSource(data_or_paths, data, roles, kept=0) as source:
-        pairs = Pairs.of(source, source.report)
-        return replace(pairs, report=source.report)
+        return Pairs.read(source)
 
 
 def references(pairs: Pairs) -> tuple[list[str], list[list[str]]]:

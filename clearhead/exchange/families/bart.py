@@ -14,7 +14,6 @@ from torch import Tensor
 
 from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
-from ..resolved import resolved
 from ..weight_names import Name, blocks
 from .family import EncoderDecoderFamily, Same
 from .hf_config import HfConfig
@@ -79,12 +78,12 @@ class Bart(EncoderDecoderFamily):
         return {"model.tgt_vocab_size": found["model.src_vocab_size"], "model.projection_bias": True}
 
     def lacks(self, model: ModelSettings) -> dict[str, str]:
-        found, scale = super().lacks(model), resolved(model)["model.embedding_scale"]
+        found, scale = super().lacks(model), model.resolved()["model.embedding_scale"]
         fits = any(math.isclose(scale, it) for it in (1.0, model.d_model**0.5))
         return found if fits else found | {"model.embedding_scale": f"1 or {model.d_model**0.5:g}"}
 
     def their_config(self, config: Config) -> dict[str, Any]:
-        scaled = resolved(config.model)["model.embedding_scale"] != 1
+        scaled = config.model.resolved()["model.embedding_scale"] != 1
         return super().their_config(config) | {"scale_embedding": scaled} | self.their_embeddings(config.model)
 
     def their_embeddings(self, model: ModelConfig) -> dict[str, Any]:

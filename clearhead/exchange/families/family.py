@@ -11,7 +11,6 @@ from ...config import Config, ModelConfig
 from ...config.model_settings import DROPOUT, ModelSettings
 from ...config.values import spell
 from ...errors import ModelError
-from ..resolved import resolved
 from ..weight_names import Name
 from .hf_config import HfConfig
 
@@ -135,7 +134,7 @@ class Family(ABC):
 
     def config(self, config: Config) -> dict[str, Any]:
         """Return the content of config.json. Raise ModelError if a setting has no counterpart."""
-        ours, lacking = resolved(config.model), self.lacks(config.model)
+        ours, lacking = config.model.resolved(), self.lacks(config.model)
         if lacking:
             raise no_counterpart({name: ours[name] for name in lacking}, self.title, lacking)
         found: dict[str, Any] = {"model_type": self.model_type, "architectures": [self.architecture(config)]}
@@ -168,7 +167,7 @@ class Family(ABC):
             for field in fields(ModelSettings)
             for name in (f"model.{field.name}",)
         }
-        ours, theirs = resolved(model), resolved(ModelSettings(**needed))
+        ours, theirs = model.resolved(), ModelSettings(**needed).resolved()
         found = {name: spell(value) for name, value in theirs.items() if ours[name] != value}
         choices = {it.ours: it.values.values() for it in self.same if it.values is not None}
         wrong = {name: values for name, values in choices.items() if name in ours and ours[name] not in values}

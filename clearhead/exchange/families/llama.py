@@ -7,7 +7,6 @@ from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
 from ...config.notations import read_rotary
 from ...errors import ModelError
-from ..resolved import resolved
 from ..weight_names import Name, blocks
 from .family import Family, Same
 from .hf_config import HfConfig
@@ -84,7 +83,7 @@ class Llama(Family):
         model = config.model
         rope, base = written_rotation(model), read_rotary(model.rotary).base
         return {
-            "num_key_value_heads": resolved(model)["model.n_kv_heads"],
+            "num_key_value_heads": model.resolved()["model.n_kv_heads"],
             "head_dim": model.head_width,
             "rope_parameters": {"rope_theta": base, **rope},
             "rope_theta": base,  # for readers that don't know rope_parameters

@@ -25,10 +25,8 @@ def read_rotation(hf_config: HfConfig, width: int) -> dict[str, Any]:
     old, new = hf_config.get("rope_scaling", {}), hf_config.get("rope_parameters", {})
     rope = HfConfig(hf_config.path, old or new)
     kind = rope.get("rope_type", rope.get("type", "default"))
-    name, label = (
-        ("none" if kind in ("default", "dynamic") else kind),
-        "rope_type" if "rope_type" in rope.values else "type",
-    )
+    name = "none" if kind in ("default", "dynamic") else kind
+    label = "rope_type" if "rope_type" in rope.values else "type"
     if name not in _SCALINGS:
         raise rope.unsupported(label, expected="default, linear, dynamic, llama3 or yarn")
     rope.expect("partial_rotary_factor", 1)

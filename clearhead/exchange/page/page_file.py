@@ -35,7 +35,6 @@ from ...tokenization.learning import SPECIALS
 from ...tokenization.tokenizer import Tokenizer
 from ...training.report.metrics import read_metrics
 from ...version import __version__
-from ..resolved import resolved
 from .supported import check_settings, check_task
 
 SCRIPTS = (files(__package__) / "static", *STATIC)
@@ -174,7 +173,7 @@ def _page(loaded: LoadedModel, name: str) -> dict[str, Any]:
 
 def _settings(model: ModelConfig) -> dict[str, Any]:
     """Return the settings that a model is built from, with their defaults filled in."""
-    found = resolved(model)
+    found = model.resolved()
     rotary = read_rotary(model.rotary)
     rescale = 1.0 if model.attention_scale is None else model.attention_scale * math.sqrt(model.head_width)
     return {

@@ -136,12 +136,8 @@ class Asked:
 def read_paragraph(cutter: WindowCutter, paragraph: Paragraph) -> list[Asked]:
     """Tokenize a text, and all questions about it."""
     text = encode_with_offsets(cutter.tokenizer, paragraph.context)
-    found = cutter.tokenizer.encode_batch([question.text for question in paragraph.questions])
-    asked = []
-    for question, ids in zip(paragraph.questions, found):
-        read, cut = cutter.question(ids)
-        asked.append(Asked(question, read, text, cut))
-    return asked
+    found = map(cutter.question, cutter.tokenizer.encode_batch([question.text for question in paragraph.questions]))
+    return [Asked(question, ids, text, cut) for question, (ids, cut) in zip(paragraph.questions, found)]
 
 
 @dataclass(frozen=True)

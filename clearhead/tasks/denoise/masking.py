@@ -23,10 +23,7 @@ from ...tokenization.tokenizer import Tokenizer
 from ..examples import ExampleEncoder, Examples, HeldOut
 
 TOKENS_TO_FIND = 0.15  # share of the tokens to predict
-_AS_HIDDEN, _AS_ANOTHER = (
-    0.8,
-    0.1,
-)  # of these: replaced by the mask token, or by a random token; the rest stay unchanged
+_AS_HIDDEN, _AS_ANOTHER = 0.8, 0.1  # of these: replaced by the mask, or by a random token; the rest stay unchanged
 _SPANS = 0.3  # share of the tokens to mask for a decoder that writes the whole text
 
 

@@ -48,8 +48,7 @@ class ConversationForm(PairForm):
 
     def read(self, paths: Any, data: DataConfig) -> Pairs:
         with self.open(paths, data) as source:
-            pairs = Pairs.of(source, source.report)
-            return Pairs(pairs.sources, pairs.targets, pairs.lines, source.report)
+            return Pairs.read(source)
 
     def divide(self, source: Any, share: float, seed: int) -> ConversationCorpus:
         return ConversationCorpus.of(source, share, seed)

@@ -148,12 +148,8 @@ class _LiveLine:
         import rich.progress
 
         console = rich.console.Console(file=stream, markup=False, highlight=False)
-        step, bar, text = (
-            "step {task.completed:,.0f}/{task.total:,.0f}",
-            rich.progress.BarColumn(20),
-            "{task.description}",
-        )
-        columns = (rich.progress.TextColumn(step), bar, rich.progress.TextColumn(text, markup=False))
+        step = rich.progress.TextColumn("step {task.completed:,.0f}/{task.total:,.0f}")
+        columns = (step, rich.progress.BarColumn(20), rich.progress.TextColumn("{task.description}", markup=False))
         self._progress = rich.progress.Progress(*columns, console=console, auto_refresh=False, redirect_stdout=False)
         self._task = self._progress.add_task("", total=steps)
         self._started = False

@@ -3,7 +3,6 @@
 import pytest
 
 from clearhead.config import ModelConfig
-from clearhead.exchange.resolved import resolved
 
 
 @pytest.mark.parametrize(
@@ -18,8 +17,8 @@ from clearhead.exchange.resolved import resolved
 )
 def test_a_default_resolves_to_its_value(short, whole) -> None:
     sizes = {"d_model": 32, "n_heads": 4}
-    assert resolved(ModelConfig(**sizes, **short)) == resolved(ModelConfig(**sizes, **whole))
+    assert ModelConfig(**sizes, **short).resolved() == ModelConfig(**sizes, **whole).resolved()
 
 
 def test_another_value_is_told_from_the_default() -> None:
-    assert resolved(ModelConfig(qkv_bias=False)) != resolved(ModelConfig())
+    assert ModelConfig(qkv_bias=False).resolved() != ModelConfig().resolved()
