@@ -182,7 +182,7 @@ class Written(Truth):
 
     def sentence(self, t: int) -> str:
         weights, name, p = self.looks(t), self.names[t], percent(self.said(self.p)[t].exp())
-        where = f"cross-attention in layer {self.layer}" if self.crosses else "attention in the last layer"
+        where = f"cross-attention in layer {self.layer + 1}" if self.crosses else "attention in the last layer"
         ends, looked = name == "■ end", ""
         if weights is not None:
             seen = self.bold(self.seen[int(weights.argmax())])

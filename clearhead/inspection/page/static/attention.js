@@ -52,7 +52,7 @@ export function attention(page, state, asker, signal) {
   const worth = (place, l, head) => { const [stack, kind] = place.split("."); return page.without?.[`${stack}.${l}.${kind}.head.${head}`]?.change ?? 0; };
 
   function mini(place, layer, head, l) {
-    const canvas = h("canvas"), tick = h("i", {class: "tick"}), off = layer.off(head), entropy = layer.entropy[head].toFixed(2), title = `${PLACES[place][0]} layer ${l} head ${head}`;
+    const canvas = h("canvas"), tick = h("i", {class: "tick"}), off = layer.off(head), entropy = layer.entropy[head].toFixed(2), title = `${PLACES[place][0]} layer ${l + 1} head ${head + 1}`;
     const button = h("button", {class: "mini", "data-k": place, "data-l": l, "data-h": head, "aria-label": `${title}, ${finding(page, place, layer, head)}${off ? "" : `, entropy ${entropy} bits`}`,
       onclick: () => state.set({k: place, l, h: head})}, h("span", {class: "frame"}, canvas, tick), h("small", {}, off ? "off" : sort === "worth" ? signed(worth(place, l, head)) : entropy));
     button.draw = () => off || paint(canvas, layer, head);
@@ -64,7 +64,7 @@ export function attention(page, state, asker, signal) {
   /** The mean of a layer's heads, at the end of its row. */
   function mean(place, layer, l) {
     const on = headsOn(layer).length, own = {...layer, off: () => !on, at: (_, row, column) => layer.mean(row, column)};
-    const canvas = h("canvas", {role: "img", "aria-label": `${PLACES[place][0]} layer ${l}, mean of ${on} heads, ${finding(page, place, own, 0)}`}), node = h("div", {class: "mini mean"}, h("span", {class: "frame"}, canvas), h("small", {}, on ? "mean" : "off"));
+    const canvas = h("canvas", {role: "img", "aria-label": `${PLACES[place][0]} layer ${l + 1}, mean of ${on} heads, ${finding(page, place, own, 0)}`}), node = h("div", {class: "mini mean"}, h("span", {class: "frame"}, canvas), h("small", {}, on ? "mean" : "off"));
     node.draw = () => on && paint(canvas, own, 0);
     canvas.style.setProperty("aspect-ratio", `${layer.columns} / ${layer.rows}`);
     return shown(node);
@@ -82,7 +82,7 @@ export function attention(page, state, asker, signal) {
     kinds.replaceChildren(...page.places.map(place => {
       const layers = page.attention[place], [title, about] = PLACES[place], across = Math.min(9, layers[0].heads + 1);
       const grid = h("div", {class: "grid", style: {"--across": across}});
-      if (sort === "layer") layers.forEach((layer, l) => grid.append(h("span", {}, `layer ${l}`), h("div", {class: "row"}, [...Array(layer.heads).keys()].map(head => mini(place, layer, head, l)), mean(place, layer, l))));
+      if (sort === "layer") layers.forEach((layer, l) => grid.append(h("span", {}, `layer ${l + 1}`), h("div", {class: "row"}, [...Array(layer.heads).keys()].map(head => mini(place, layer, head, l)), mean(place, layer, l))));
       else {
         const all = layers.flatMap((layer, l) => [...Array(layer.heads).keys()].map(head => [layer, head, l]));
         const key = ([layer, head, l]) => (layer.off(head) ? Infinity : sort === "worth" ? worth(place, l, head) : layer.entropy[head]);

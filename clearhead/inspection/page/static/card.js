@@ -31,7 +31,7 @@ function ranks(page, at) {
     found.map((it, i) => [
       g("circle", {cx: x(i), cy: y(it), r: 4, class: "dot"}),
       shown(i) ? g("text", {x: x(i), y: y(it) - 10, class: "big", "text-anchor": "middle"}, ordinal(it)) : null,
-      shown(i) ? g("text", {x: x(i), y: 88, class: "small", "text-anchor": "middle"}, i ? `layer ${i - 1}` : "start") : null,
+      shown(i) ? g("text", {x: x(i), y: 88, class: "small", "text-anchor": "middle"}, i ? `layer ${i}` : "start") : null,
     ]));
 }
 

@@ -6,40 +6,21 @@ import {decode} from "./data.js";
 import {pieceName} from "./names.js";
 import {quoted} from "./forcing.js";
 import {count} from "./numbers.js";
-import {partTitle} from "./parts.js";
+import {layerName, partTitle} from "./parts.js";
+import {makePlayer} from "./player.js";
 
 const PACE = 400; // milliseconds a frame
 
 const number = x => (Number.isFinite(x) ? Number(x.toPrecision(4)).toString().replace("-", "−") : "–");
 
-export function film(page, state) {
+export function film(page, state, asker, signal) {
   if (!page.film?.frames.length) return {node: unwatched(page), update() {}};
   const {frames, scores, text} = page.film, names = [...new Set(scores.flatMap(it => Object.keys(it)))].filter(it => it !== "step" && scores.some(row => Number.isFinite(row[it])));
   const curve = scroller("Curves, scroll sideways"), shown = h("div", {class: "frame"}), said = h("p", {class: "own answer", dir: "auto", "aria-live": "polite"}), where = h("small", {});
   const slider = h("input", {type: "range", min: 0, max: frames.length - 1, value: frames.length - 1, "aria-label": "Evaluation", oninput: () => state.set({frame: Number(slider.value)})});
-  const button = h("button", {class: "button", onclick: () => play()}, "Play");
-  const node = section("film", "Training film", ["One frame for each evaluation of “", h("span", {class: "own", dir: "auto"}, text), "”"], button, curve, slider, h("p", {}, where), said, shown,
+  const player = makePlayer({last: frames.length - 1, now: () => state.now.frame ?? frames.length - 1, show: frame => state.set({frame}), pace: PACE, signal});
+  const node = section("film", "Training film", ["One frame for each evaluation of “", h("span", {class: "own", dir: "auto"}, text), "”"], player.button, curve, slider, h("p", {}, where), said, shown,
     asTable("The evaluations as a table", () => table("Evaluations", ["Step", ...names.map(it => it.replaceAll("_", " "))], scores.map(row => [count(row.step), ...names.map(it => number(row[it]))]))));
-  let timer = 0;
-
-  /** Show one frame after the other from the first; with reduced motion, only the next. */
-  function play() {
-    if (timer) return stop();
-    const last = frames.length - 1, at = state.now.frame ?? last;
-    if (matchMedia("(prefers-reduced-motion: reduce)").matches) { state.set({frame: at >= last ? 0 : at + 1}); return true; }
-    state.set({frame: at >= last ? 0 : at});
-    button.textContent = "Stop";
-    timer = setInterval(() => (state.now.frame >= last ? stop() : state.set({frame: state.now.frame + 1})), PACE);
-    return true;
-  }
-
-  function stop() {
-    clearInterval(timer);
-    timer = 0;
-    button.textContent = "Play";
-    return true;
-  }
-
   function draw(now) {
     const at = Math.min(now.frame ?? frames.length - 1, frames.length - 1), it = frames[at], row = scores[it.number];
     slider.value = at;
@@ -49,7 +30,7 @@ export function film(page, state) {
     curve.replaceChildren(curves(scores, names.slice(0, 3), it.number));
     shown.replaceChildren(...Object.entries(it.weights).map(([name, array]) => strip(name, decode(array))), lensOf(it.lens));
   }
-  return {node, play, update(now, before) { if (!before || now.frame !== before.frame || now.theme !== before.theme) draw(now); }};
+  return {node, player, update(now, before) { player.follow(); if (!before || now.frame !== before.frame || now.theme !== before.theme) draw(now); }};
 }
 
 function unwatched(page) {
@@ -74,7 +55,7 @@ function curves(scores, names, at) {
 function strip(name, {shape: [heads, rows, columns], values}) {
   const canvases = [...Array(heads).keys()].map(head => {
     const own = values.slice(head * rows * columns, (head + 1) * rows * columns), most = own.indexOf(Math.max(...own)), finding = `most in row ${Math.floor(most / columns) + 1}, column ${most % columns + 1}, ${own[most].toFixed(2)}`;
-    return drawCells(h("canvas", {role: "img", "aria-label": `${partTitle(name)}, head ${head}: ${finding}`}), rows, columns, (r, c) => shade(own[r * columns + c]));
+    return drawCells(h("canvas", {role: "img", "aria-label": `${partTitle(name)}, head ${head + 1}: ${finding}`}), rows, columns, (r, c) => shade(own[r * columns + c]));
   });
   return h("div", {class: "strip"}, h("span", {}, partTitle(name)), canvases);
 }
@@ -83,5 +64,5 @@ function lensOf(lens) {
   const rows = Object.entries(lens ?? {}).reverse();
   if (!rows.length) return "";
   return scroller("What each layer would have predicted", h("table", {}, h("caption", {class: "hidden"}, "What each layer would have predicted"),
-    h("tbody", {}, rows.map(([name, tokens]) => h("tr", {}, h("th", {scope: "row"}, name === "embedded" ? "input" : name), tokens.map(it => h("td", {class: "own", dir: "auto"}, pieceName(it))))))));
+    h("tbody", {}, rows.map(([name, tokens]) => h("tr", {}, h("th", {scope: "row"}, layerName(name)), tokens.map(it => h("td", {class: "own", dir: "auto"}, pieceName(it))))))));
 }

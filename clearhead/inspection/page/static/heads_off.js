@@ -2,10 +2,10 @@
 
 import {asTable, h, roving, section, table} from "./dom.js";
 import {logp, signed} from "./numbers.js";
-import {partTitle} from "./parts.js";
+import {layerName, partTitle} from "./parts.js";
 
 const isHead = name => name.includes(".head.");
-const headOf = name => (isHead(name) ? `head ${name.split(".").at(-1)}` : name.endsWith("feed_forward") ? "all of it" : "all heads");
+const headOf = name => (isHead(name) ? `head ${Number(name.split(".").at(-1)) + 1}` : name.endsWith("feed_forward") ? "all of it" : "all heads");
 const changeOf = (it, digits) => (it.off ? "off" : it.change === null ? "–" : signed(it.change, digits)); // null: not measured
 const spoken = name => `${partTitle(name.split(".head.")[0])}${isHead(name) ? `, ${headOf(name)}` : ""}`;
 
@@ -13,7 +13,7 @@ export function headsOff(page, state, asker) {
   const rows = {}, all = Object.entries(page.without).map(([name, it]) => ({name, off: page.isOff(name), ...it}));
   for (const it of all) {
     const [stack, layer, kind] = it.name.split(".");
-    (rows[`${stack} ${layer}, ${kind.replace("_", "-")}`] ??= []).push(it);
+    (rows[`${stack} ${layerName(`layer ${layer}`)}, ${kind.replace("_", "-")}`] ??= []).push(it);
   }
   const grid = h("div", {class: "off", role: "group", "aria-label": "Parts to switch off"}), became = h("div", {class: "became", "aria-live": "polite"}), largest = Math.max(...all.map(it => Math.abs(it.change))) || 1;
   const before = asker.whole, own = page.logprobs.reduce((a, b) => a + b, 0), score = page.writes || page.fills ? own : page.logprobs[0];

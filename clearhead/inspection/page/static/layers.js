@@ -5,7 +5,7 @@ import {css, inkOn, shade} from "./colours.js";
 import {choices, contributions, logitOf, saidAt, whyRow} from "./data.js";
 import {nameAfter} from "./names.js";
 import {bySize, ordinal, percent, signed} from "./numbers.js";
-import {partKind, partName, partTitle} from "./parts.js";
+import {layerName, partKind, partName, partTitle} from "./parts.js";
 
 const PARTS = 24; // of a word's reasons to draw
 const LAYERS = 12; // of the lens to show at first
@@ -18,7 +18,7 @@ export function layers(page, state) {
 
   function drawLens() {
     const rows = [...page.lens].reverse(), at = page.begins, t = state.now.t, from = Math.max(0, Math.min(t - 12, page.answer.length - 24)), places = [...page.answer.keys()].slice(from, from + 24);
-    const name = it => (it.name === "embedded" ? "input" : it.name);
+    const name = it => layerName(it.name);
     const cell = (layer, i) => {
       const text = nameAfter(() => page.tokens.outputs.slice(0, at + i), layer.tokens[at + i][0]), p = layer.probabilities[at + i][0], fill = shade(p / 2), rank = layer.ranks[at + i], hit = rank === 0;
       const td = h("td", {class: i === t ? "column" : "", title: `${name(layer)}: ${text}, ${percent(p)}; the answer’s token is ${ordinal(rank + 1)}`},
@@ -72,7 +72,7 @@ export function layers(page, state) {
 function byLayer(parts) {
   const sums = new Map();
   for (const [name, value] of parts) {
-    const layer = name.split(".")[1], key = /^\d+$/.test(layer) ? `layer ${layer}` : ["embedding", "types", "positions"].includes(layer) ? "input" : "end";
+    const layer = name.split(".")[1], key = /^\d+$/.test(layer) ? layerName(`layer ${layer}`) : ["embedding", "types", "positions"].includes(layer) ? "input" : "end";
     sums.set(key, (sums.get(key) ?? 0) + value);
   }
   return h("p", {class: "sums"}, [...sums].map(([name, value]) => h("span", {}, name, " ", h("b", {class: value < 0 ? "minus" : "plus"}, signed(value)))));

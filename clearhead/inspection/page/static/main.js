@@ -41,7 +41,7 @@ function bar(facts, views, toggleTheme) {
     h("button", {class: "theme", "aria-label": "Dark or light", title: "Dark or light (T)", onclick: toggleTheme}));
 }
 
-const factsOf = ({name, layers, heads, d_model: d, parameters}) => `${name} · ${Object.values(layers).join(" + ")} layers · ${heads} heads · d ${d} · ${count(parameters)} parameters`;
+const factsOf = ({name, layers, heads, d_model: d, parameters}) => `${name.split(/[\\/]/).filter(it => it).at(-1)} · ${Object.values(layers).join(" + ")} layers · ${heads} heads · d ${d} · ${count(parameters)} parameters`;
 
 function foot(page) {
   return h("footer", {}, page.command ? h("p", {}, "Made by ", h("b", {}, page.command)) : null, keyLine(),
@@ -59,7 +59,7 @@ const otherTheme = () => (document.documentElement.dataset.theme === "dark" ? "l
 function start(page, asker, form, signal) {
   const kinds = viewsOf(page), place = page.places.includes("decoder.cross") ? "decoder.cross" : page.places.at(-1) ?? null;
   const state = makeState({t: firstChoice(page), s: null, k: place, l: place ? (place === "decoder.cross" ? page.alignment_layer : page.attention[place].length - 1) : 0, h: 0,
-    step: page.parts.length - 1, v: null, off: "", frame: null, method: "falls", theme: ""}, valid(page, asker.live, kinds), signal);
+    step: 0, v: null, off: "", frame: null, method: "falls", theme: ""}, valid(page, asker.live, kinds), signal);
   const toggleTheme = () => state.set({theme: otherTheme()});
   if (asker.live) { // what is switched off is part of the question; if that fails, it's on again
     const spelled = question => question.off.join(",");
@@ -81,6 +81,9 @@ function start(page, asker, form, signal) {
     if (now.v !== before.v) show();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { applyTheme(state.now.theme); redraw(); }, {signal});
+  const players = views.map(it => it[2].player).filter(it => it), own = at => players.find(it => it.button.closest("section").contains(at));
+  /** Play or pause: what is playing, else the view with the focus, else the Flow. */
+  const play = at => { const it = players.find(one => one.playing) ?? own(at) ?? (at === document.body ? players[0] : null); it?.toggle(); return Boolean(it); };
   redraw();
   fit();
   show();
@@ -92,7 +95,7 @@ function start(page, asker, form, signal) {
     event.preventDefault();
     go(link.dataset.view);
   }, {signal});
-  listen(page, state, {views: kinds.map(it => it[0]), go, toggleTheme, play: () => views.at(-1)[2].play?.() ?? false, signal});
+  listen(page, state, {views: kinds.map(it => it[0]), go, toggleTheme, play, signal});
   spy(views, signal);
 }
 

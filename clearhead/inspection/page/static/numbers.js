@@ -28,7 +28,7 @@ export const signed = (x, digits = 2) => (Math.abs(x) < 0.5 * 10 ** -digits ? "0
 export const weight = w => (w < 0.005 ? "0" : w > 0.995 ? "1" : w.toFixed(2).slice(1));
 
 /** A value of a vector; null is what JSON can't store. */
-export const short = x => (x === null ? "−∞" : minus(x.toFixed(2)));
+export const short = x => (x === null ? "−∞" : minus((Math.abs(x) < 0.005 ? 0 : x).toFixed(2)));
 
 export const count = n => n.toLocaleString("en");
 

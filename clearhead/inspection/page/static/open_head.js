@@ -74,7 +74,7 @@ export function openHead(page, state) {
     return picture(width, height, `${named(k, layer, head)}, as lines`, curves, names);
   }
 
-  const title = k => `${PLACES[k][0]} layer ${state.now.l}, head ${state.now.h}`;
+  const title = k => `${PLACES[k][0]} layer ${state.now.l + 1}, head ${state.now.h + 1}`;
   const named = (k, layer, head) => `${title(k)}, ${finding(page, k, layer, head)}`, faint = w => (0.15 + 0.8 * w).toFixed(2);
   let cellView = null, pixelView = null;
 

@@ -36,7 +36,7 @@ function opening(page, t) {
   if (page.fills) return ["In place of mask ", String(t + 1), ", the model put ", word(token), ` with a probability of ${p}. `];
   if (page.finds) return ["The model found ", token.own ? word(token) : "no answer", ` in the text, with a probability of ${p}. `];
   if (!page.writes) return t ? [word(token), ` was the model’s ${ordinal(t + 1)} choice, with a probability of ${p}. It answered `, word(page.answer[0]), ". "] : ["The model answered ", word(token), ` with a probability of ${p}. `];
-  const weights = looks(page, t), s = best(weights), where = page.crosses ? `cross-attention in layer ${page.alignment_layer}` : "attention in the last layer", how = origin(page, t);
+  const weights = looks(page, t), s = best(weights), where = page.crosses ? `cross-attention in layer ${page.alignment_layer + 1}` : "attention in the last layer", how = origin(page, t);
   const looked = weights.length ? ["looked most at ", word(visible(page, t)[s]), ` (${percent(weights[s])} of its ${where})`] : null;
   if (how) return [token.kind === "end" ? "The end" : word(token), ` was ${how}: the model gave it a probability of ${p}`, looked ? [" and ", looked] : "", ". "];
   return [token.kind === "end" ? "To stop" : ["To write ", word(token)], ", the model ", looked ?? `was ${p} sure`, ". "];
