@@ -180,12 +180,19 @@ def test_the_page_on_classification_runs(here: Path, capsys: Capture) -> None:
         Path(name).write_text("".join(lines), encoding="utf-8")
     Path("texts.csv").write_text("topic,author,body\n" + "".join(f"a{n % 2},me,text {n}\n" for n in range(40)))
     Path("new.txt").write_text("One line.\n\nAnother.\n", encoding="utf-8")
-    Path("tickets.csv").write_text("id,text\n1,One line.\n", encoding="utf-8")
+    rows = [f"{n},Ticket number {n}.,{('login', 'refund')[n % 2]},{('low', 'high')[n % 3 // 2]}" for n in range(40)]
+    Path("tickets.csv").write_text("\n".join(["id,text,queue,priority", *rows]), encoding="utf-8")
+    Path("new.csv").write_text("id,text\n1,One line.\n", encoding="utf-8")
+    rows = [f"Ticket number {n}.,{n % 5 + 0.5}" for n in range(40)]
+    Path("reviews.csv").write_text("\n".join(["review,stars", *rows]), encoding="utf-8")
     tickets = [{"text": f"Ticket number {n}.", "labels": ["refund", "login"][: n % 3]} for n in range(40)]
     Path("tickets.jsonl").write_text("\n".join(map(json.dumps, tickets)), encoding="utf-8")
     flags = [f"Ticket number {n}.,{n % 2},{n % 3 // 2},1" for n in range(40)]
     Path("flags.csv").write_text("\n".join(["text,billing,refund,login", *flags]), encoding="utf-8")
     Page("docs/tasks/classify.md", capsys).run()
+    assert (
+        Path("answered.csv").read_text().startswith("id,text,queue,queue_probability,priority,priority_probability\n")
+    )
 
 
 def test_the_page_on_tables_runs(here: Path, model_folder: Path, capsys: Capture) -> None:
