@@ -84,7 +84,7 @@ class JsonLines:
                 else:
                     yield before + number, source, target
         if several:
-            report.notes.append(f"{several:,} lines have several values in {self.names[1]}; each makes a pair")
+            report.notes.append(f"lines with several values in {self.names[1]}: {several:,}; each value makes a pair")
         report.lines += number - brackets
         return number
 

@@ -295,7 +295,7 @@ def test_a_list_of_sentences_is_a_document_and_one_of_summaries_makes_several_pa
     assert references(pairs)[1] == [["short", "shorter"], ["three"], ["four"]]
     assert pairs.report.skipped == {"empty summary": 2, "empty document": 1, "no string in source": 1}
     assert (pairs.report.used, pairs.report.lines) == (3, 6)
-    assert pairs.report.notes == ["2 lines have several values in target; each makes a pair"]
+    assert pairs.report.notes == ["lines with several values in target: 2; each value makes a pair"]
 
 
 # --- line-aligned files, folders, settings
