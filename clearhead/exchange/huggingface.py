@@ -19,9 +19,8 @@ from .generation import generation_files, read_generation, search_settings, with
 from .hf_tokenizer_files import tokenizer_files
 from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles, tokens_around
 from .imported import Imported, complete
-from .safetensors_files import AGAIN, SafetensorsFiles
 from .sentence_transformers import MODULES, embedding_files, read_embedding
-from .weight_names import Tensors, matches, to_ours, to_theirs
+from .weight_names import AGAIN, SafetensorsFiles, Tensors, matches, to_ours, to_theirs
 
 if TYPE_CHECKING:
     from torch import Tensor

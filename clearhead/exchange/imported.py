@@ -14,7 +14,7 @@ from ..folder.model_folder import WEIGHTS, identity, model_files
 from ..folder.weight_table import check_shapes, missing_weights
 from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers
-from .safetensors_files import AGAIN
+from .weight_names import AGAIN
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -25,8 +25,7 @@ from ..folder.stored_weights import check_numbers, stored_tensors
 from ..folder.weight_table import tied_names
 from ..loading.loaded import LoadedModel
 from .huggingface import families
-from .safetensors_files import AGAIN
-from .weight_names import Name, plain_name, to_ours, to_theirs
+from .weight_names import AGAIN, Name, plain_name, to_ours, to_theirs
 
 if TYPE_CHECKING:
     from .families.family import Family

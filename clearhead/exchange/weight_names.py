@@ -1,4 +1,6 @@
-"""Names of weights in another program's files. One table serves import and export.
+"""Weights in another program's files: how they're read, and their names. One table of names serves import and export.
+
+Tensors are read one at a time from safetensors files. Nothing else is read: pickled weights could run code.
 
 A name can contain {}, which stands for the number of a block. What a table says about a weight holds for the bias of
 the same layer too, with .bias in place of .weight.
@@ -6,14 +8,21 @@ the same layer too, with .bias in place of .weight.
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from ..errors import ModelError, shortened
+from ..folder.manifest import read_json_object
 
+_WHOLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
+_PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+AGAIN = "download the folder again"
 _OLDER = {"gamma": "weight", "beta": "bias"}
 
 
@@ -28,6 +37,52 @@ class Tensors(Protocol):
 
     def read(self, name: str) -> Tensor:
         """Read a tensor."""
+
+
+class SafetensorsFiles:
+    """The tensors of a folder with model.safetensors, or with several files and an index of them.
+
+    Raises:
+        ModelError: there are no such files, or one is missing or damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._files: dict[str, Any] = {}  # of each tensor
+        self._stack = ExitStack()
+        for path in _paths(folder):
+            try:
+                file = self._stack.enter_context(safe_open(path, "pt"))
+                self._files |= dict.fromkeys(file.keys(), file)
+            except (SafetensorError, OSError) as error:
+                raise ModelError(f"can't read {path}: {error}", fix=AGAIN, name=path.name) from error
+
+    def names(self) -> Sequence[str]:
+        return list(self._files)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._files[name].get_slice(name).get_shape())
+
+    def read(self, name: str) -> Tensor:
+        """Read a tensor. Its numbers stay in the file until they are used."""
+        return self._files[name].get_tensor(name)
+
+
+def _paths(folder: Path) -> list[Path]:
+    if (folder / _WHOLE).is_file():
+        return [folder / _WHOLE]
+    index = folder / _INDEX
+    if index.is_file():
+        parts = read_json_object(index).get("weight_map")
+        named = isinstance(parts, dict) and all(isinstance(it, str) and Path(it).name == it for it in parts.values())
+        if not isinstance(parts, dict) or not named:
+            raise ModelError(f"{index} is damaged", expected='"weight_map" with file names', fix=AGAIN, name=_INDEX)
+        return [folder / name for name in sorted(set(parts.values()))]
+    pickled = sorted(path.name for pattern in _PICKLED for path in folder.glob(pattern))
+    if pickled:
+        what = f"{folder} has its weights in {pickled[0]}, a pickle, which could run any code when it is read"
+        fix = "convert it where you trust it: AutoModel.from_pretrained(DIR).save_pretrained(NEW_DIR)"
+        raise ModelError(what, expected=_WHOLE, fix=fix, name=pickled[0])
+    raise ModelError(f"{folder} has no weights", expected=f"{_WHOLE} or {_INDEX}", name="folder", value=folder)
 
 
 @dataclass(frozen=True)
@@ -124,7 +179,7 @@ def to_ours(names: Iterable[Name], theirs: Tensors, prefix: str = "") -> tuple[d
                     f"{' and '.join(there)} have shapes that don't fit: "
                     f"{' and '.join(str(theirs.shape(known[it])) for it in there)}",
                     expected="the shapes that config.json describes",
-                    fix="download the folder again",
+                    fix=AGAIN,
                     name=there[0],
                 ) from error
             used.update(there, name.also)
@@ -134,7 +189,7 @@ def to_ours(names: Iterable[Name], theirs: Tensors, prefix: str = "") -> tuple[d
             missing += absent
     if missing:
         what, expected = f"weights are missing: {shortened(missing)}", "the weights that config.json describes"
-        raise ModelError(what, expected=expected, fix="download the folder again", name=missing[0])
+        raise ModelError(what, expected=expected, fix=AGAIN, name=missing[0])
     return found, [it for it in known if it not in used]
 
 
