@@ -13,7 +13,7 @@ from .demo_folder import DemoFolder, expect
 from .touch_tones import heard, press, strings, wav
 
 RECORDINGS = "keys"  # subfolder of the model folder with the recordings
-EXPECTED = 0.98  # exact match on the held-out strings, with these settings and this seed
+EXPECTED = 0.95  # exact match on the held-out strings, with these settings and this seed
 N_TRAINING, N_HELD_OUT = 6_000, 100
 
 SETTINGS: dict[str, Any] = {

@@ -10,12 +10,14 @@ from torch import Tensor, nn
 
 from ..config import DROPOUT, PRESETS, Config, ModelConfig
 from ..config.values import invalid, spell
+from ..data.spoken_pairs import SpokenForm
 from ..folder.adapters import base_weights
 from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
 from ..readers.lines import shown
 from ..readers.media.media_files import PLURAL
 from ..tasks.registry import task_of
 from ..tokenization.chat_template import ChatEncoder, ChatTemplate
+from ..tokenization.codebook import Codebook
 from ..tokenization.source_and_target import Tokenizers
 
 # The weights determine these settings: the whole shape except dropout and augmentation, and the tokenization. When the
@@ -66,6 +68,13 @@ class InitFrom:
         if was != reads:
             what = f"was trained on {_KINDS[was]}, but this data consists of {_KINDS[reads]}"
             expected = f"a model trained on {_KINDS[reads]}"
+            raise invalid("train.init_from", str(self.path), what, expected=expected)
+        speaks, shall = isinstance(self.tokenizers.target, Codebook), isinstance(task_of(config).form, SpokenForm)
+        if speaks != shall:
+            what = (
+                "writes the codes of sounds, and no texts" if speaks else "has no codebook, so it can't learn to speak"
+            )
+            expected = f"a model for {'another task than ' * speaks}`speak`"
             raise invalid("train.init_from", str(self.path), what, expected=expected)
         new = {"model.n_classes": 0, "data.labels": ()}  # found in the new data
         own = self._kept(config)

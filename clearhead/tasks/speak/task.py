@@ -98,7 +98,9 @@ class Speech(Sequences):
         """
         if not isinstance(self.tokenizers.target, Codebook):
             what, expected = "the model's vocabulary has no codebook, so it can't speak", "a model trained for `speak`"
-            raise ModelError(what, expected=expected, fix="train one with `train.task=speak`", name="tokenizer.json")
+            raise ModelError(
+                what, expected=expected, fix="to train one, leave out `train.init_from`", name="tokenizer.json"
+            )
         return self.tokenizers.target
 
     @cached_property

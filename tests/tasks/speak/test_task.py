@@ -185,6 +185,18 @@ def test_a_model_of_another_task_cannot_speak(tmp_path: Path) -> None:
         task.samples("1 2")
 
 
+@pytest.mark.parametrize(("kind", "task"), [("text", "speak"), ("speak", "translate")])
+def test_a_model_that_speaks_starts_only_from_one_that_speaks(
+    tmp_path: Path, model_folder: Path, trained: tuple[Path, str], kind: str, task: str
+) -> None:
+    start = {"text": model_folder, "speak": trained[0]}[kind]
+    data = spoken(30) if task == "speak" else [(text, text) for text, _ in spoken(30)]
+    settings = {"train.task": task, "train.init_from": str(start)}
+    with pytest.raises(ConfigError) as caught:
+        train(Config().override(settings), tmp_path / "model", data=data, say=lambda _: None)
+    assert caught.value.name == "train.init_from" and "speak" in caught.value.expected
+
+
 def test_data_of_which_nothing_can_be_scored_is_an_error(app: Speaker) -> None:
     with pytest.raises(DataError, match="longer than 60 codes of 40 ms") as caught:
         app.evaluate([("abc", (sound("abc" * 10), RATE))])
