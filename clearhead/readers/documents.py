@@ -14,7 +14,7 @@ from typing import Any
 
 from ..config import DataConfig
 from ..errors import DataError
-from .files import STDIN, Input, broken_links, is_folder, tree
+from .files import Input, broken_links, is_folder, tree
 from .json_lines import half_a_character, read_object, value_at
 from .lines import (
     controls_note,
@@ -81,8 +81,6 @@ class Documents(Source):
         paths = as_paths(data_or_paths)
         if not paths:
             raise DataError("no text was given", expected="a text file, a folder of them, or - for standard input")
-        if [str(path) for path in paths].count(STDIN) > 1:
-            raise DataError("standard input (-) was given twice", fix="pass it once", name=STDIN)
         self._key = tuple((data.source_column if data and data.source_column else _KEY).split("."))
         self._named = {str(path) for path in paths if isinstance(path, Input) or not is_folder(Path(path))}
         self._files = [file for path in paths for file in tree(path)]

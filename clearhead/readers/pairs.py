@@ -18,7 +18,7 @@ from ..config.values import invalid
 from ..errors import DataError
 from .aligned import read_aligned
 from .column_roles import SENTENCES, Roles
-from .files import STDIN, Input, inputs
+from .files import Input, inputs
 from .json_lines import JsonLines, detect_json_lines
 from .lines import HEAD_LINES, controls_note, count_controls, decode, read_lines, read_whole, to_utf8
 from .media.labelled_files import Listed, class_folder_of, class_folders
@@ -102,10 +102,6 @@ class PairSource(Source):
             what = f"exchanges the columns, which are {roles.source} and {roles.target}"
             fix = "name the columns with `data.source_column` and `data.target_column`"
             raise invalid("data.reverse", True, what, expected="false", fix=fix)
-        if [str(path) for path in paths].count(STDIN) > 1:
-            raise DataError(
-                "standard input (-) was given twice", expected="one of two line-aligned files on it", name=STDIN
-            )
         self._data, self.roles, self._most = _settings(paths, data), roles, _KEPT if kept is None else kept
         folder = class_folder_of(paths) if roles.labels else None
         self._folders = class_folders(folder, roles, "text", "a folder of texts for each label") if folder else None

@@ -11,7 +11,7 @@ from typing import Any, Self
 from ..config.values import is_text
 from ..errors import DataError
 from ..folder.archive import unpacked
-from .files import Input
+from .files import STDIN, Input
 from .skipped import Report
 
 SOURCE, TARGET = "source", "target"  # keys of a pair
@@ -92,7 +92,7 @@ def as_paths(data: Any) -> list[str | Path | Input]:
             zip archive is read as the folder in it.
 
     Raises:
-        DataError: the data has another type.
+        DataError: the data has another type, or names standard input twice.
     """
     if isinstance(data, str | Path | Input):
         return [_folder_of(data)]
@@ -104,6 +104,9 @@ def as_paths(data: Any) -> list[str | Path | Input]:
         raise _not_data(f"the data is of type {type(data).__name__}", data)
     items = list(items)
     if all(isinstance(it, str | Path | Input) for it in items):
+        if list(map(str, items)).count(STDIN) > 1:
+            expected = "- once, since it can be read only once"
+            raise DataError("standard input (-) was given twice", expected=expected, name=STDIN, value=items)
         return list(map(_folder_of, items))
     if all(isinstance(it, Mapping) for it in items):
         return [Rows(f"list of {len(items):,} dicts", items)]

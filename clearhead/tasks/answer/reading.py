@@ -9,8 +9,7 @@ import numpy as np
 from ...config import DataConfig
 from ...data.forms import SAMPLED_BY, as_pairs
 from ...data.split import QuestionSplit, split_questions
-from ...errors import DataError
-from ...readers.files import STDIN, inputs
+from ...readers.files import inputs
 from ...readers.questions import Answer, Article, Paragraph, Question, QuestionCorpus, read_questions
 from ...readers.skipped import Report
 from ...readers.source import Source, as_paths
@@ -23,9 +22,6 @@ class QuestionSource(Source):
 
     def __init__(self, data_or_paths: Any) -> None:
         paths = as_paths(data_or_paths)
-        if [str(path) for path in paths].count(STDIN) > 1:
-            what = "standard input (-) was given twice, but it can be read only once"
-            raise DataError(what, name="data.train", value=list(paths))
         super().__init__(paths, [[file for path in paths for file in inputs(path)]])
 
     def read(self) -> QuestionCorpus:
