@@ -1,5 +1,6 @@
 """Tones are learnt from letters in seconds, and each error says what is wrong."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from clearhead.errors import ClearheadError, ConfigError, DataError, ModelError
 from clearhead.tasks.detect import with_modality
 from clearhead.tasks.registry import task_of
 from clearhead.tasks.speak.task import Speech
+from clearhead.training.signals import StoppedError
 from tests.builders import tone, write_wave
 from tests.serving.small_models import make
 
@@ -183,6 +185,22 @@ def test_a_model_of_another_task_cannot_speak(tmp_path: Path) -> None:
     task = Speech(load(folder).tokenizers, Speech.settle(Config()))
     with pytest.raises(ModelError, match="codebook"):
         task.samples("1 2")
+
+
+def test_a_stopped_run_resumes_bit_for_bit(tmp_path: Path) -> None:
+    few, data = {"train__steps": 6, "train__save_every": 2, "train__eval_every": 3, "model__dropout": 0.2}, spoken(80)
+    expected = run(tmp_path / "whole", data, **few)[0] / "model.safetensors"
+
+    def stop(record: dict[str, Any]) -> None:
+        if record["step"] == 3:
+            signal.raise_signal(signal.SIGTERM)
+
+    settings = Config().override(QUICK | {name.replace("__", "."): value for name, value in few.items()})
+    with pytest.raises(StoppedError):
+        train(settings, tmp_path / "run", data=data, say=lambda _: None, on_step=stop)
+    said: list[str] = []
+    found = train(settings, tmp_path / "run", data=data, resume=True, say=said.append) / "model.safetensors"
+    assert found.read_bytes() == expected.read_bytes() and any("reusing" in it for it in said)
 
 
 @pytest.mark.parametrize(("kind", "task"), [("text", "speak"), ("speak", "translate")])
