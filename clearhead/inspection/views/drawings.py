@@ -41,7 +41,7 @@ def draw_heads(explanation: "Explanation", place: str, layer: int | None, path: 
 
 def draw_alignment(explanation: "Explanation", layer: int | None, path: Path) -> None:
     """Draw the attention of each word of the answer (a row) to each word of the text, averaged over heads."""
-    weights, words = explanation.word_weights(layer).numpy(force=True), explanation.answer.split()
+    weights, words = explanation.word_weights(layer).numpy(force=True), explanation.answer_words
     number = explanation.alignment_layer if layer is None else layer
     attention_heatmap(weights, explanation.text.split(), words, path, f"decoder.cross, layer {number}, by word")
 

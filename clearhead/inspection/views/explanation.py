@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ...config import Config
+from ...config.front_geometry import position_seconds
 from ...errors import ConfigError
 from ...model.transformer import Decoder
 from ..record.forward_pass import Pass
@@ -81,6 +82,14 @@ class Explanation(RecordedAttention):
     def translation(self) -> str:
         """Alias of `answer`, for translation models."""
         return self.answer
+
+    @property
+    def answer_words(self) -> list[str]:
+        """The words of the answer. If they're codes of a sound, the time at which each begins comes before it."""
+        words, model = self.answer.split(), self.config.model
+        if model.front != "tokens" or model.sample_rate is None:
+            return words
+        return [f"{n * position_seconds(model.sample_rate):.2f}s {word}" for n, word in enumerate(words)]
 
     @property
     def alignment_layer(self) -> int:
@@ -221,7 +230,7 @@ class Explanation(RecordedAttention):
         """Render the alignment as pairs i-j, and for each word of the answer the words of the text it attends to."""
         weights, pairs = self.word_weights(layer), self.alignment(layer)
         number = self.alignment_layer if layer is None else layer
-        view = render_alignment(pairs, weights, self.text.split(), self.answer.split(), number)
+        view = render_alignment(pairs, weights, self.text.split(), self.answer_words, number)
         return with_note(view, self.trace.note)
 
     def _repr_html_(self) -> str:

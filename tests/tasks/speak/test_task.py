@@ -124,6 +124,7 @@ def test_no_codes_count_as_silence(app: Speaker, tmp_path: Path) -> None:
 def test_an_explanation_follows_the_codes(app: Speaker) -> None:
     found = app.explain("ab")
     assert found.answer == app.results(["ab"])[0].text
+    assert found.render_alignment().count("\n0.04s ") == 1 and "ab" in found.render_alignment()
     assert app.results(["ab"])[0].tokens == tuple(found.outputs[: len(found.answer.split())])
 
 
