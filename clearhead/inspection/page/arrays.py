@@ -23,6 +23,11 @@ def float_array(values: ArrayLike) -> dict[str, Any]:
     return _array(np.asarray(values).astype("<f4"), "f32", 1)
 
 
+def counts_array(values: ArrayLike) -> dict[str, Any]:
+    """Encode counts in 16 bits; those above 65,535 become that."""
+    return _array(np.asarray(values).clip(0, 65535).astype("<u2"), "u16", 1)
+
+
 def bytes_array(values: ArrayLike) -> dict[str, Any]:
     """Encode rows of numbers in 8 bits, each row with its own scale, exact to a 254th of the row's largest number."""
     found = np.asarray(values, np.float64)

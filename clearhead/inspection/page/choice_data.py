@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...decode.rules import FloatArray
 from ...decode.sampling import Sampling
 from ...model.transformer import evaluation
 from ..record.forward_pass import Pass
@@ -14,10 +15,11 @@ from ..record.switches import run_without_each, switches, without
 from ..views.attribution import output_terms
 from ..views.contrast import Labels, Words
 from ..views.explanation import Explanation
-from .arrays import float_array
+from .arrays import counts_array, float_array
 
 _ALTERNATIVES = 8  # at each step
 _SURE = math.log(0.5)  # a token with more than half of the probability is the most likely one
+_BIN, _BINS = 0.1, 300  # width and number of bins for the log-probabilities of tokens that aren't candidates
 _TOGETHER = 4096  # tokens in a batch
 _SEARCHES = 2e9  # the work of all new searches: tokens times parameters
 
@@ -78,21 +80,31 @@ def reasons(explanation: Explanation, candidates: Sequence[Sequence[int]]) -> di
 def search_data(explanation: Explanation, candidates: Sequence[Sequence[int]]) -> dict[str, Any]:
     """Return the search tree, and for sampling the probability of drawing each candidate: 0 if it was cut off.
 
+    `others` counts the tokens that aren't candidates by their log-probability, so the page can change the temperature.
+
     Args:
         explanation: the recorded search.
         candidates: ids of tokens at each place of the answer, (T, K).
     """
     found, config = explanation.searched, explanation.config
     values, decode = found.to_dict() | {"verdict": found.verdict(), "sampled": config.decode.sample}, config.decode
+    log_p = explanation.trace["decoder"].output[0].float().log_softmax(-1).numpy(force=True).copy()
+    values["others"] = counts_array(_binned(log_p, candidates))
     plain = not decode.no_repeat_ngram and decode.repetition_penalty == 1 and not decode.suppress
     if decode.sample and plain:
-        log_p = explanation.trace["decoder"].output[0].float().log_softmax(-1).numpy(force=True).copy()
         if decode.suppress_special:
             log_p[:, [i for i in config.model.special.never_generated if i < log_p.shape[1]]] = -np.inf
         sampling = Sampling(temperature=decode.temperature, top_k=decode.top_k, top_p=decode.top_p, min_p=decode.min_p)
         p = torch.from_numpy(sampling.probabilities(log_p)).gather(-1, torch.tensor(candidates))
         values["drawn_with"] = [[round(it, 6) for it in row] for row in p.tolist()]
     return values
+
+
+def _binned(log_p: FloatArray, candidates: Sequence[Sequence[int]]) -> FloatArray:
+    """Count tokens by log-probability, without the candidates of each row. (T, V), (T, K) -> (T, bins)"""
+    bins = np.minimum(-log_p / _BIN, _BINS - 1).astype(int)
+    counts = [np.bincount(np.delete(row, some), minlength=_BINS) for row, some in zip(bins, candidates)]
+    return np.stack(counts)
 
 
 def parts_off(forward: Pass, *, search: bool = True) -> dict[str, dict[str, Any]]:

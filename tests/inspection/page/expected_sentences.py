@@ -103,7 +103,7 @@ class Truth:
         fall, s = self.falls[:, t].max(0)
         left = self.said(self.p)[t] - fall
         return (
-            f"Hide {self.bold(self.seen[s])} and the log-probability of {named} falls to {left:.4f}. "
+            f"Hide {self.bold(self.seen[s])} and the probability of {named} falls to {percent(left.exp())}. "
             if fall > 0.01
             else ""
         )
@@ -116,8 +116,7 @@ class Truth:
         return lacking + off.get(len(self.off), f"{len(self.off)} parts of the model are switched off. ")
 
     def sub(self, t: int) -> str:
-        p = self.said(self.p)[t]
-        return f"{percent(p.exp())} likely, log-probability {p:.4f}"
+        return f"{percent(self.said(self.p)[t].exp())} likely"
 
     def blocks(self, t: int) -> dict[str, list[str]]:
         """The blocks of the card, but for the contributions."""
@@ -214,7 +213,7 @@ class Written(Truth):
     def blocks(self, t: int) -> dict[str, list[str]]:
         p, own = self.p[self.begins + t], int(self.ids[self.begins + t])
         others = [i for i in p.argsort(descending=True).tolist() if i != own][:3]
-        named = [(self.full(self.named([i])[0]), f"{percent(p[i].exp())}{p[i]:.4f}") for i in others]
+        named = [(self.full(self.named([i])[0]), percent(p[i].exp())) for i in others]
         return {"Alternatives": [it for row in named for it in row], **super().blocks(t)}
 
     def rank(self, t: int) -> str:
@@ -295,7 +294,7 @@ class Filled(Truth):
 
     def blocks(self, t: int) -> dict[str, list[str]]:
         some = self.best(self.p)[t][1:4]
-        named = [(self.named([i])[0], f"{percent(self.p[t, i].exp())}{self.p[t, i]:.4f}") for i in some]
+        named = [(self.named([i])[0], percent(self.p[t, i].exp())) for i in some]
         return {"Alternatives": [it for row in named for it in row], **super().blocks(t)}
 
 

@@ -165,6 +165,7 @@
     const cells = block => [...(block.querySelector(".bars")?.children ?? [])].map(it => it.textContent).filter(it => it);
     const read = () => ({
       say: marked(document.querySelector(".say")), name: text(".card h2"), sub: text(".card .sub"), rank: document.querySelector(".card .ranks")?.getAttribute("aria-label") ?? null,
+      drawn: [...document.querySelectorAll(".sampling .number")].map(it => it.textContent),
       blocks: Object.fromEntries([...document.querySelectorAll(".card .block")].map(it => [it.querySelector("h3").firstChild.textContent, cells(it)])),
     });
     return tokens.length ? tokens.map(it => { it.click(); return read(); }) : [read()];

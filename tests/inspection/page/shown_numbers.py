@@ -1,5 +1,6 @@
 """Comparisons of the numbers that a page shows with those of the trace, one for each view."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,8 @@ def check_answer(tab: Any, explanation: Explanation, data: dict[str, Any]) -> No
     assert found == pytest.approx(expected.tolist(), rel=6e-3)
     if found:
         chosen = int(tab.locator(".answer [aria-pressed=true]").get_attribute("data-i"))
-        assert f"log-probability {float(expected[chosen].log()):.2f}" in texts(tab, ".card .sub")[0]
+        shown = re.match(r">?([\d.e-]+)%? likely", texts(tab, ".card .sub")[0])
+        assert shown and float(shown[1]) / 100 == pytest.approx(float(expected[chosen]), rel=6e-3)
 
 
 def check_parts(tab: Any, explanation: Explanation, data: dict[str, Any]) -> None:

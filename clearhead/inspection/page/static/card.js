@@ -1,10 +1,10 @@
 // Everything about the chosen word, each block with a link to its view.
 
-import {g, h} from "./dom.js";
+import {bar, g, h} from "./dom.js";
 import {contributions, looks, saidAt, visible, whyRow} from "./data.js";
 import {force, prefixAt, textsAt} from "./forcing.js";
 import {alternatives, fallsOf, origin} from "./sentence.js";
-import {bySize, count, largestOf, logp, ordinal, percent, signed} from "./numbers.js";
+import {bySize, count, largestOf, ordinal, percent, signed} from "./numbers.js";
 import {partKind, partName} from "./parts.js";
 
 const SHOWN = 3;
@@ -17,7 +17,6 @@ function block(title, link, to, ...content) {
   return h("div", {class: `block ${wide ?? ""}`}, h("h3", {}, title, link && h("a", {href: `#${view}`, "data-view": view}, link)), ...content);
 }
 
-const bar = (share, kind) => h("span", {class: "track"}, h("i", {class: kind, style: {width: `${Math.max(0.5, 100 * Math.min(1, share)).toFixed(1)}%`}}));
 const token = it => h("span", {class: it.own ? "own" : "", dir: "auto"}, it.name);
 
 /** What a word's rank was after each layer, on a logarithmic scale. */
@@ -40,7 +39,7 @@ function instead(page, asker, t) {
   const others = alternatives(page, t).slice(0, SHOWN), note = h("p", {class: "note", "aria-live": "polite"});
   if (!others.length) return null;
   const choose = it => (page.writes ? h("button", {class: "choice own", dir: "auto", "aria-label": `Continue from ${it.name}`, onclick: () => force(page, asker, prefixAt(page, t, it.id), textsAt(page, t, it.text), note)}, it.name) : h("span", {class: "own", dir: "auto"}, it.name));
-  return block("Alternatives", page.search ? "Decoding" : "", "decoding", h("div", {class: "bars"}, others.map(it => [choose(it), h("span"), h("span", {class: "number"}, percent(Math.exp(it.logp)), h("em", {}, logp(it.logp)))])), note);
+  return block("Alternatives", page.search ? "Decoding" : "", "decoding", h("div", {class: "bars"}, others.map(it => [choose(it), h("span"), h("span", {class: "number"}, percent(Math.exp(it.logp)))])), note);
 }
 
 function heading(page, t) {
@@ -70,7 +69,7 @@ export function card(page, state, asker) {
         h("span", {}, h("span", {class: `key ${partKind(name)}`}), partName(name)), bar(Math.abs(value) / largest, value < 0 ? "against" : "for"), h("span", {class: "number"}, signed(value))]))));
     }
     return node.replaceChildren(...[h("p", {class: "who"}, heading(page, t)), h("h2", {class: word.own ? "own" : "", dir: "auto"}, word.name),
-      h("p", {class: "sub"}, `${percent(Math.exp(p))} likely, log-probability ${logp(p)}${how && `, ${how}`}`), ...found].filter(it => it));
+      h("p", {class: "sub"}, `${percent(Math.exp(p))} likely${how && `, ${how}`}`), ...found].filter(it => it));
   }
   return {node, update};
 }

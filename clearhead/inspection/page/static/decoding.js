@@ -5,6 +5,7 @@ import {choices} from "./data.js";
 import {nameAfter} from "./names.js";
 import {force} from "./forcing.js";
 import {logp, percent} from "./numbers.js";
+import {sampling} from "./sampling.js";
 import {alternatives, origin} from "./sentence.js";
 
 const COLUMN = 128, ROW = 52, DROPPED = 4, MOST = 400, FINGER = 44; // pixels, dropped candidates to name at each step, nodes beyond which they are only counted, and pixels for a finger
@@ -14,7 +15,10 @@ const face = text => (text === "</s>" ? "ours" : "own"), begin = name => [...nam
 export function decoding(page, state, asker) {
   const {nodes, answers, verdict, sampled} = page.search, nameOf = namesOf(page), box = scroller("Search, scrolls sideways"), note = h("p", {class: "note", "aria-live": "polite"});
   const about = sampled ? "One token after the other, drawn from the model’s probabilities. The bar is the model’s probability; hatched tokens couldn’t be drawn" : "Solid: part of an answer. Dashed: kept, then lost. Below: dropped at once. Choose a candidate to continue from it";
-  const node = section("decoding", "Decoding", about, null, box, note, cache(page.search.cache_lengths),
+  const drawing = page.search.others && page.answer.length ? sampling(page, state) : null;
+  const logs = h("button", {class: "button", "aria-pressed": "false", onclick: () => { logs.setAttribute("aria-pressed", logs.getAttribute("aria-pressed") !== "true"); draw(); }}, "Log-probabilities");
+  const written = p => (logs.getAttribute("aria-pressed") === "true" ? logp(p) : percent(Math.exp(p)));
+  const node = section("decoding", "Decoding", about, logs, box, note, drawing?.node, cache(page.search.cache_lengths),
     h("div", {class: "answers"}, h("h3", {}, answers.length > 1 ? "The answers, and why the first one won" : "The answer"), h("ol", {}, answers.map(it => h("li", {}, h("span", {class: "own", dir: "auto"}, it.text || "■ end"),
       h("small", {}, `total ${logp(it.total)} ÷ penalty ${it.penalty.toFixed(3)} = score ${logp(it.score)}${it.finished ? "" : `, stopped at ${it.length} tokens`}`)))), h("p", {}, verdict.join(" "))),
     asTable("Alternatives at every token", () => table("Alternatives", ["Token", ...Array(7).fill("instead")], page.answer.map((it, t) => [it.name, ...alternatives(page, t).slice(0, 7).map(other => [h("span", {class: "own", dir: "auto"}, other.name), h("small", {}, percent(Math.exp(other.logp)))])]))),
@@ -36,13 +40,17 @@ export function decoding(page, state, asker) {
 
   function fit() {
     if (narrow === innerWidth <= 700) return;
+    draw();
+  }
+
+  function draw() {
     narrow = innerWidth <= 700;
-    box.replaceChildren((sampled ? draws : tree)(page, nameOf, act, narrow ? FINGER : 18));
+    box.replaceChildren((sampled ? draws : tree)(page, nameOf, act, narrow ? FINGER : 18, written));
     settle();
     mark();
   }
   fit();
-  return {node, fit, update: mark};
+  return {node, fit, update(now) { mark(); drawing?.update(now); }};
 }
 
 /** The cache of keys and values after the last step, one cell for each token. Those from before the first step look older. */
@@ -64,7 +72,7 @@ function placed(nodes, steps, won) {
   return [row, most];
 }
 
-function tree(page, nameOf, act, line) {
+function tree(page, nameOf, act, line, written) {
   const {nodes, answers} = page.search, steps = nodes.at(-1).step, first = nodes[0].step;
   const path = at => { const found = new Set(); for (let it = nodes[at]; it; it = nodes[it.parent]) found.add(it.number); return found; };
   const won = answers[0]?.node === null || !answers[0] ? new Set() : path(answers[0].node), living = new Set(answers.flatMap(it => (it.node === null ? [] : [...path(it.node)])));
@@ -78,13 +86,13 @@ function tree(page, nameOf, act, line) {
     const name = `${nameOf(it)}, log-probability ${logp(it.log_probability)}, total ${logp(it.total)}, score ${logp(it.score)}, ${it.fate}`;
     found.push(g("g", {class: `node${best ? " best" : lives ? " lives" : ""}`, "data-step": best ? it.step : null, "aria-label": name, ...act(it)},
       g("title", {}, name), g("rect", {x: X - 44, y: Y - 22, width: 88, height: FINGER, rx: 6}), g("text", {x: X, y: Y - 1, "text-anchor": "middle", "aria-hidden": "true", class: face(it.token)}, begin(nameOf(it))),
-      g("text", {x: X, y: Y + 13, "text-anchor": "middle", "aria-hidden": "true", class: "small"}, logp(it.log_probability))));
+      g("text", {x: X, y: Y + 13, "text-anchor": "middle", "aria-hidden": "true", class: "small"}, written(it.log_probability))));
   }
   for (let n = first; n <= steps; n++) {
     const dropped = nodes.filter(it => it.step === n && !(it.number in row));
     if (dropped.length) found.push(g("text", {x: x(n), y: low + 8, "text-anchor": "middle", class: "small"}, `${dropped.length} dropped`));
     dropped.slice(0, named).forEach((it, i) => found.push(g("g", {class: "dropped", "aria-label": `${nameOf(it)}, ${percent(Math.exp(it.log_probability))}, dropped`, ...act(it)}, g("rect", {x: x(n) - 52, y: low + 13 + i * line, width: 104, height: line, class: "clear"}),
-      g("text", {x: x(n), y: low + 17 + (i + 0.5) * line, "text-anchor": "middle", class: `${face(it.token)} lost`}, `${begin(nameOf(it))} ${percent(Math.exp(it.log_probability))}`))));
+      g("text", {x: x(n), y: low + 17 + (i + 0.5) * line, "text-anchor": "middle", class: `${face(it.token)} lost`}, `${begin(nameOf(it))} ${written(it.log_probability)}`))));
   }
   edges.sort((a, b) => a[0] - b[0]);
   return grouped(width, height, `Search of ${steps} steps; the first answer is ${answers[0]?.text || "empty"}`, g("circle", {cx: 6, cy: y(0), r: 4, class: "root"}), edges.map(it => it[1]), found);
@@ -97,7 +105,7 @@ function namesOf({search: {nodes}, tokens: {outputs}, begins}) {
 }
 
 /** The distribution that each token was drawn from. What couldn't be drawn is hatched. */
-function draws(page, nameOf, act, high) {
+function draws(page, nameOf, act, high, written) {
   const {nodes} = page.search, steps = nodes.at(-1).step, width = 24 + steps * 150, found = [];
   for (let n = 1; n <= steps; n++) {
     const at = n - 1, here = nodes.filter(it => it.step === n), how = origin(page, at), drawn = here.find(it => it.fate !== "dropped"), x = 12 + at * 150;
@@ -107,7 +115,7 @@ function draws(page, nameOf, act, high) {
       const it = here.find(one => one.id === id), on = drawn?.id === id, y = 26 + i * high, share = Math.exp(p), chance = how === "forced" ? Number(on) : page.search.drawn_with?.[page.begins + at]?.[i], cut = chance === 0;
       const name = `${own}, ${percent(share)}${on ? `, ${how}` : cut ? ", couldn’t be drawn" : ""}${chance && how === "sampled" ? `, drawn with ${percent(chance)}` : ""}`;
       found.push(g("g", {class: `draw${on ? " drawn" : ""}`, "aria-label": name, ...act(it ?? {id, token: text, parent: drawn?.parent ?? -1, step: n})}, g("title", {}, name), g("rect", {x, y, width: 132, height: high, class: "clear"}),
-        g("rect", {x, y, width: Math.max(2, 132 * share), height: high - 3, rx: 2, class: cut ? "share cut" : "share"}), g("text", {x: x + 4, y: y + high / 2 + 4, class: face(text)}, begin(own)), g("text", {x: x + 132, y: y + high / 2 + 4, "text-anchor": "end", class: "small"}, percent(share))));
+        g("rect", {x, y, width: Math.max(2, 132 * share), height: high - 3, rx: 2, class: cut ? "share cut" : "share"}), g("text", {x: x + 4, y: y + high / 2 + 4, class: face(text)}, begin(own)), g("text", {x: x + 132, y: y + high / 2 + 4, "text-anchor": "end", class: "small"}, written(p))));
     });
   }
   const hatch = g("pattern", {id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)"}, g("rect", {width: 2, height: 6, class: "stripe"}));

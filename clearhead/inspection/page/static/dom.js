@@ -41,6 +41,9 @@ export const table = (caption, head, rows) => h("table", {},
   h("thead", {}, h("tr", {}, head.map(it => h("th", {scope: "col"}, it)))),
   h("tbody", {}, rows.map(([first, ...rest]) => h("tr", {}, h("th", {scope: "row"}, first), rest.map(it => h("td", {}, it))))));
 
+/** A bar in a row of `.bars`; `share` is its part of the whole width. */
+export const bar = (share, kind) => h("span", {class: "track"}, h("i", {class: kind, style: {width: `${Math.max(0.5, 100 * Math.min(1, share)).toFixed(1)}%`}}));
+
 /** What makes a shape a button. */
 export const pressed = act => ({role: "button", tabindex: -1, onclick: act, onkeydown: event => {
   if (event.key !== "Enter" && event.key !== " ") return;

@@ -3,7 +3,7 @@
 import {g, h, roving} from "./dom.js";
 import {choices, looks, saidAt, visible} from "./data.js";
 import {inputPicture} from "./media.js";
-import {logp, ordinal, percent} from "./numbers.js";
+import {ordinal, percent} from "./numbers.js";
 
 const LEAST = 0.03, RUNNING = 40, NAMED = 3; // attention that is drawn, tokens from which a sentence is set as running text, and words in a list
 
@@ -55,7 +55,7 @@ function plainly(page, t) {
   const parts = [opening(page, t)], token = page.answer[t], falls = token && page.words && fallsOf(page, t);
   if (falls) {
     const s = best(falls);
-    if (falls[s] > 0.01) parts.push("Hide ", word(page.source[s]), page.copies ? ", though it can still be copied," : "", " and the log-probability of ", page.finds ? "this answer" : token.kind === "end" ? "stopping" : word(token), ` falls to ${logp(page.logprobs[t] - falls[s])}. `);
+    if (falls[s] > 0.01) parts.push("Hide ", word(page.source[s]), page.copies ? ", though it can still be copied," : "", " and the probability of ", page.finds ? "this answer" : token.kind === "end" ? "stopping" : word(token), ` falls to ${percent(Math.exp(page.logprobs[t] - falls[s]))}. `);
   }
   if (token) parts.push(others(page, t));
   if (page.writes && page.answer.length === 1 && token.kind === "end") parts.push("The answer is empty. ");

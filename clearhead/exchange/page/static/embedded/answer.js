@@ -6,6 +6,7 @@ import {mostLikely, verdict} from "./search.js";
 import {reasons} from "./reasons.js";
 import {breather} from "./session.js";
 
+const BIN = 0.1, BINS = 300; // width and number of bins for the log-probabilities of tokens that aren't candidates
 const ALTERNATIVES = 8, LENS = 3, VALUES = 8; // tokens at each place, tokens of a layer, numbers of a vector
 const QUICK = 1e8, COSTLY = 4e9; // multiplications that nobody notices, and those that nobody wants to wait for
 
@@ -30,7 +31,7 @@ function pageOf(session, found, {text, prefix, off}) {
     parts: about.parts.map(it => ({...it, ...recorded(watch, it.name)})),
     attention: Object.fromEntries([...watch.calls].map(([name, call]) => [name, attentionOf(name, call)])),
     residuals: [...watch.parts].filter(([name]) => /add_norm_\d$/.test(name)).map(([name, it]) => [name, meanNorm(it.input), meanNorm(it.output)]),
-    search: searchOf(session, found, text, spelled),
+    search: searchOf(session, found, text, spelled, candidates),
     why: said.length ? reasons(decoder, watch, candidates) : undefined,
     lens: lensCost(session, found) < QUICK ? lensOf(session, found) : undefined,
     without: Object.fromEntries(switches(session).map(({name}) => [name, {logprobs: [], change: null, text: null, score: null}])),
@@ -49,12 +50,19 @@ function tokensOf({encoder, source, target, about: {special}}, {source: read, in
   return {...(encoder ? {encoder: first} : {}), decoder: encoder ? named(inputs, target) : first, outputs: named(said, target), begins};
 }
 
-function searchOf(session, {search, inputs, begins}, text, spelled) {
+function searchOf(session, {search, inputs, begins, logprobs}, text, spelled, candidates) {
   const textOf = ids => (session.encoder ? session.text(text, {inputs, begins}, ids) : session.target.decode(ids));
   return {
-    nodes: search.nodes.map(it => ({...it, token: spelled(it.id)})), cache_lengths: search.cacheLengths, sampled: false,
+    nodes: search.nodes.map(it => ({...it, token: spelled(it.id)})), cache_lengths: search.cacheLengths, sampled: false, others: othersOf(logprobs, candidates),
     answers: search.best.map(({ids, ...it}) => ({...it, text: textOf(ids)})), verdict: [verdict(search.best)],
   };
+}
+
+/** How many tokens other than the candidates have each log-probability, in bins. */
+function othersOf(logprobs, candidates) {
+  const values = new Float32Array(candidates.length * BINS), add = (t, id, n) => { values[t * BINS + Math.min(BINS - 1, Math.floor(-logprobs.row(t)[id] / BIN))] += n; };
+  candidates.forEach((ids, t) => { for (let id = 0; id < logprobs.cols; id++) add(t, id, 1); ids.forEach(id => add(t, id, -1)); });
+  return {shape: [candidates.length, BINS], values};
 }
 
 /** A part's shape and time, and the first numbers of every position before and after it. An attention includes its projections. */
