@@ -85,8 +85,7 @@ def finish(folder: Path, grades: Sequence[Grade]) -> str:
 def check_again(page: Path) -> list[Grade]:
     """Grade the functions that a page of `finish` contains. They run with the rights of the caller.
 
-    Raises:
-        DataError: the page has no card, or its grades aren't those of its functions.
+    The translator and its score aren't checked. Raise DataError if the page has no card.
     """
     found = _CARD.search(page.read_text(encoding="utf-8", errors="replace"))
     try:
@@ -136,7 +135,7 @@ def _shown(card: Mapping[str, Any]) -> str:
     share = f"{card['exact_match']:.0%} of {card['held_out']} unseen sentences are translated exactly right"
     return f"""<section class="course" style="max-width: 46rem; margin: 2rem auto; padding: 0 1rem">
 <h2>A finished course</h2>
-<p>Attention, masks, positions, norms, feed-forward networks and search of this translator are the student's own;
-{share}. To check the functions again: <code>clearhead course verify FILE</code>.</p>
+<p>The attention, positions, norms and feed-forward networks of this translator are the student's own. {share}.
+To check the functions again: <code>clearhead course verify FILE</code>. The student's own beam search translates:</p>
 <ul>{answers}</ul></section>
 """

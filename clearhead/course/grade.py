@@ -114,7 +114,7 @@ def grade(folder: Path, exercise: Exercise, seconds: float = SECONDS) -> Grade:
         return Grade(exercise.name, "to write", what=", ".join(exercise.functions))
     with tempfile.TemporaryDirectory() as place:
         report = Path(place) / "grade.json"
-        command = [sys.executable, "-m", __name__, str(folder.resolve()), exercise.name, str(report)]
+        command = [sys.executable, "-P", "-m", __name__, str(folder.resolve()), exercise.name, str(report)]
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:

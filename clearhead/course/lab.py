@@ -87,14 +87,19 @@ class _Trial:
     weights: Matrix
 
 
+def check_part(name: str) -> None:
+    """Raise ConfigError if there's no such part to remove."""
+    if name not in PARTS:
+        raise unknown(f"there's no part {name!r} to remove", name, PARTS, "--break")
+
+
 def break_it(name: str, folder: Path, steps: int = 400) -> str:
     """Train with and without a part, and return a page that compares both. The models are written to `folder`.
 
     Raises:
         ConfigError: there's no such part.
     """
-    if name not in PARTS:
-        raise unknown(f"there's no part {name!r} to remove", name, PARTS, "--break")
+    check_part(name)
     part = PARTS[name]
     trials: dict[str, _Trial] = {}
     for which, settings in (("with", Part("").settings), ("without", part.settings)):

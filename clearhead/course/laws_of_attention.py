@@ -134,6 +134,16 @@ def _the_others_share_the_weight(work: Work) -> None:
             expect_equal(found[row][mask[row]], alone, f"the weights of query {row}", scores=scores, mask=mask)
 
 
+def _hidden_scores_are_harmless(work: Work) -> None:
+    """Scores may be large, and those of masked keys even larger."""
+    for scores, mask in (
+        (torch.tensor([[100.0, 90.0]]), torch.tensor([[True, True]])),
+        (torch.tensor([[0.0, 200.0]]), torch.tensor([[True, False]])),
+    ):
+        found, expected = work.masked_softmax(scores, mask), masked_softmax(scores, mask)
+        expect_equal(found, expected, "the weights", scores=scores, mask=mask)
+
+
 def _nothing_to_see(work: Work) -> None:
     """A query that may see no key gets zeros, not NaN."""
     scores, mask = torch.zeros(2, 2), torch.tensor([[True, True], [False, False]])
@@ -145,7 +155,7 @@ def _outputs_ignore_the_future(work: Work) -> None:
     """Changing a later key and value doesn't change the output of an earlier query."""
     for size in range(2, 6):
         x, mask = numbers(size, 2), past_only(size)
-        before, _ = work.masked_attention(x, x, x, mask)
+        before = _masked(work, x, mask)
         for place in range(1, size):
             changed = x.clone()
             changed[place] += 3
@@ -153,7 +163,21 @@ def _outputs_ignore_the_future(work: Work) -> None:
             at = differs(after[:place], before[:place])
             what = f"the output of query {at and at[0]} depends on key {place}: the future leaks"
             expect(at is None, what, x=x)
-        expect_equal(before, masked_softmax(x @ x.T / math.sqrt(2), mask) @ x, "the output", x=x)
+        for other in (mask, mask.T):  # a mask isn't always causal
+            weights = masked_softmax(x @ x.T / math.sqrt(2), other)
+            expect_equal(_masked(work, x, other), weights @ x, "the output", x=x, mask=other)
+            expect_equal(work.masked_attention(x, x, x, other)[1], weights, "the weights", x=x, mask=other)
+
+
+def _masked(work: Work, x: Tensor, mask: Tensor) -> Tensor:
+    """Return the output of a student's masked attention, if it returns a pair."""
+    found = work.masked_attention(x, x, x, mask)
+    is_pair = isinstance(found, tuple) and len(found) == 2
+    expect(is_pair, "masked_attention doesn't return a pair: output, weights", x=x, mask=mask)
+    expect_shape(found[0], x.shape, "the output", x=x, mask=mask)
+    expect_shape(found[1], (*x.shape[:-1], x.size(-2)), "the second result, the weights,", x=x, mask=mask)
+    output: Tensor = found[0]
+    return output
 
 
 def _masks_work_in_heads(work: Work) -> None:
@@ -312,6 +336,7 @@ EXERCISES = (
             _nobody_sees_the_future,
             _masked_keys_weigh_nothing,
             _the_others_share_the_weight,
+            _hidden_scores_are_harmless,
             _nothing_to_see,
             _outputs_ignore_the_future,
             _masks_work_in_heads,

@@ -15,6 +15,7 @@ from .laws import Exercise, Work, differs, expect, expect_equal, expect_shape, n
 def _table(work: Work, n: int, width: int) -> Tensor:
     found = work.positional_encoding(n, width)
     expect_shape(found, (n, width), "the table", n=n, d_model=width)
+    expect(found.dtype == torch.float32, f"the table has numbers of type {found.dtype}, not torch.float32", n=n)
     table: Tensor = found
     return table
 
@@ -108,10 +109,10 @@ def _gain_and_bias_come_last(work: Work) -> None:
 
 def _sublayers_are_added(work: Work) -> None:
     """A sub-layer's output is added to its input: the residual connection."""
-    x, ones, zeros = torch.tensor([[1.0, 2.0, 4.0]]), torch.ones(3), torch.zeros(3)
-    found = work.add_and_norm(x, lambda it: it * 0, ones, zeros)
-    expected = torch.nn.functional.layer_norm(x, (3,))
-    expect_equal(found, expected, "with a sub-layer that returns zeros, the result", x=x)
+    x, gain, bias = torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0, 0.0])
+    found = work.add_and_norm(x, lambda it: it * 0, gain, bias)
+    expected = torch.nn.functional.layer_norm(x, (3,), gain, bias)
+    expect_equal(found, expected, "with a sub-layer that returns zeros, the result", x=x, gain=gain, bias=bias)
 
 
 def _norms_come_after_the_sum(work: Work) -> None:

@@ -59,7 +59,10 @@ def _embeddings_are_scaled(work: Work) -> None:
     wrong |= {"have no positions": rows * 2, "have multiplied positions, too": (rows + places) * 2}
     for what, other in wrong.items():
         expect(differs(found, other) is not None, f"the embeddings {what}", ids=ids, table=table)
-    expect_equal(found, rows * 2 + places, "the embeddings", ids=ids, table=table)
+    for width in (_WIDTH, 16):
+        table = numbers(5, width)
+        expected = table[ids] * math.sqrt(width) + sinusoid(3, width).float()
+        expect_equal(work.embed(ids, table), expected, "the embeddings", ids=ids, table=table)
 
 
 def _padding_has_no_influence(work: Work) -> None:

@@ -41,6 +41,18 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         ("-1e9", "0", "_the_others_share_the_weight"),
         ("-1e9", "float('-inf')", None),  # right: NaN becomes 0
         ("weights.masked_fill(~mask, 0.0)", "weights", "_nothing_to_see"),
+        (
+            "softmax(scores.masked_fill(~mask, -1e9))",
+            "scores.exp() * mask\n    weights = weights / weights.sum(-1, True)",
+            "_hidden_scores_are_harmless",
+        ),
+        (
+            "softmax(scores.masked_fill(~mask, -1e9))",
+            "(scores - scores.amax(-1, True)).exp() * mask\n    weights = weights / (weights.sum(-1, True) + 1e-30)",
+            "_hidden_scores_are_harmless",
+        ),
+        ("return weights @ v, weights", "return weights @ v, None", "_outputs_ignore_the_future"),
+        ("    scores = q @ k", "    mask = causal_mask(q.size(-2))\n    scores = q @ k", "_outputs_ignore_the_future"),
         ("weights.masked_fill(~mask, 0.0)", "weights.masked_fill(~mask, 1e-3)", "_masked_keys_weigh_nothing"),
         ("masked_softmax(scores, mask)\n    return", "softmax(scores)\n    return", "_outputs_ignore_the_future"),
         (
@@ -111,6 +123,7 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         ("torch.arange(n)[:, None]", "torch.arange(1, n + 1)[:, None]", "_sines_and_cosines_alternate"),
         ("positions /", "positions * 6.2832 /", "_first_angle_is_the_position"),
         ("10_000 **", "1_000 **", "_wavelengths_are_geometric"),
+        ("return table", "return table.double()", "_sines_and_cosines_alternate"),
         ("(2 * pairs / d_model)", "(pairs / d_model)", "_wavelengths_are_geometric"),
         ("(2 * pairs / d_model)", "((2 * pairs) // d_model)", "_wavelengths_are_geometric"),
         ("(2 * pairs / d_model)", "(4 * pairs / d_model)", "_wavelengths_are_geometric"),
@@ -130,6 +143,11 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         ("* gain + bias", "* (gain + bias)", "_gain_and_bias_come_last"),
         ("* gain + bias", "* (1 + gain) + bias", "_tokens_have_variance_one"),
         ("layer_norm(x + sublayer(x), gain, bias)", "layer_norm(sublayer(x), gain, bias)", "_sublayers_are_added"),
+        (
+            "layer_norm(x + sublayer(x), gain, bias)",
+            "layer_norm(x + sublayer(x), gain / gain, bias * 0)",
+            "_sublayers_are_added",
+        ),
         ("layer_norm(x + sublayer(x), gain, bias)", "x + sublayer(layer_norm(x, gain, bias))", "_sublayers_are_added"),
         (
             "layer_norm(x + sublayer(x), gain, bias)",
@@ -159,6 +177,7 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
     "step_08_encoder": [
         (" * math.sqrt(width)", "", "_embeddings_are_scaled"),
         (" * math.sqrt(width)", " * width", "_embeddings_are_scaled"),
+        (" * math.sqrt(width)", " * 2", "_embeddings_are_scaled"),
         (" + positional_encoding(tokens, width)", "", "_embeddings_are_scaled"),
         ("n_heads, mask), *w.norm_1)", "n_heads), *w.norm_1)", "_padding_has_no_influence"),
         ("lambda x: multi_head(x, x, *w", "lambda x: multi_head(x, x.flip(0), *w", "_padding_has_no_influence"),

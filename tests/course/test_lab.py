@@ -14,11 +14,12 @@ from clearhead.model.norms import AddNorm, LayerNorm
 @pytest.fixture
 def short(monkeypatch):
     training, held_out = split()
+    before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
     monkeypatch.setattr(lab, "split", lambda: (training[:200], held_out[:8]))
     monkeypatch.setattr(lab, "TRAINING", lab.TRAINING | {"train.threads": 1})
     yield
-    torch.set_default_dtype(torch.float64)
+    torch.set_default_dtype(before)
 
 
 @pytest.mark.usefixtures("short")

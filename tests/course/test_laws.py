@@ -35,9 +35,10 @@ def grade_source(exercise: Exercise, source: str) -> Grade:
 @pytest.fixture
 def solutions(monkeypatch):
     monkeypatch.syspath_prepend(str(SOLUTIONS))
+    before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
     yield SOLUTIONS
-    torch.set_default_dtype(torch.float64)
+    torch.set_default_dtype(before)
     for name in [name for name in sys.modules if name.startswith("step_")]:
         del sys.modules[name]
 

@@ -203,6 +203,17 @@ def test_the_gradient_of_a_rotation_is_that_of_its_equation(same_halves) -> None
     assert torch.autograd.gradcheck(lambda x: rotate(x, Rotation(cos, sin)), x)
 
 
+def test_a_learned_rotation_has_a_gradient() -> None:
+    frequency = torch.rand(3, dtype=torch.float64, requires_grad=True)
+
+    def turn(frequency: torch.Tensor) -> torch.Tensor:
+        angle = torch.arange(4.0)[None, None, :, None] * frequency.repeat(2)
+        return rotate(x, Rotation(angle.cos(), angle.sin()))
+
+    x = torch.randn(2, 3, 4, 6, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(turn, frequency)
+
+
 def turned(x: torch.Tensor, place: int) -> torch.Tensor:
     return rotate(x, Rotary(x.size(-1)).rotation(torch.tensor([[place]])))
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .worker_pool import WorkerPool
 
 _MOST = 512  # lines per chunk
+_PER_GROUP = 8  # chunks, unless they'd have too few or too many lines
 _FEWEST = 64  # this process answers as many faster than it starts workers
 _OPEN = 3  # groups being answered, which limits the memory for lines and answers
 
@@ -95,9 +96,12 @@ class InOrder:
                 yield done.places, done.answers
 
     def _chunks(self, group: _Group) -> list[Chunk]:
-        """Divide a group into chunks of lines of similar length, longest first, so that all workers end together."""
+        """Divide a group into chunks of lines of similar length, longest first, so that all workers end together.
+
+        They don't depend on the number of workers, since the last digits of a result can depend on its batch.
+        """
         rows = sorted(range(len(group.places)), key=lambda row: -len(group.places[row][1].text))
-        size = min(_MOST, max(_FEWEST, math.ceil(len(rows) / (4 * self.workers()))))
+        size = min(_MOST, max(_FEWEST, math.ceil(len(rows) / _PER_GROUP)))
         parts = [rows[start : start + size] for start in range(0, len(rows), size)]
         return [Chunk([group.places[row] for row in part], part, group) for part in parts]
 

@@ -28,7 +28,7 @@ def _add_options(parser: Parser) -> None:
 def _run(options: Options) -> None:
     from ...course.grade import EXERCISES, open_course
 
-    if options.folder == _VERIFY:
+    if options.folder == _VERIFY and options.finish is None and vars(options)["break"] is None:
         _verify(options)
         return
     if options.page is not None:
@@ -37,6 +37,12 @@ def _run(options: Options) -> None:
     folder, broken = Path(options.folder), vars(options)["break"]
     if not options.folder.strip():
         raise UsageError("the name of the folder is empty", fix="name a folder", name="DIR", value=options.folder)
+    if broken is not None and (options.json or options.finish is not None):
+        raise UsageError("--break stands alone", fix="leave --json and --finish out", name="--break", value=broken)
+    if broken is not None:
+        from ...course.lab import check_part
+
+        check_part(broken)
     is_new = open_course(folder)
     if broken is not None:
         _break(broken, folder)

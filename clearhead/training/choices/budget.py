@@ -106,7 +106,7 @@ def _choose_shape(config: Config, task: Task, examples: Dataset, left: Callable[
     `left` returns the seconds left for steps, given the seconds per step.
     """
     if config.train.preset is not None or not has_open_shape(config):
-        return _measure(config, config.train.preset or "", task, examples)
+        return _measure(_shaped(config, ""), config.train.preset or "", task, examples)
     best: Measured | None = None
     for name in _SHAPES:
         try:
@@ -147,7 +147,7 @@ def _shaped(config: Config, name: str) -> Config:
 def _positions(config: Config) -> list[Chosen]:
     """Return the choice of rotary positions for translation, unless the heads have an odd width."""
     model, choice = config.model, Chosen("model.positions", "rotary", "learn faster with a short budget")
-    suits = model.topology == "encoder-decoder" and model.front == "tokens" and model.head_width % 2 == 0
+    suits = config.train.task in (None, "translate") and model.front == "tokens" and model.head_width % 2 == 0
     return [choice] if suits and config.accepts(choice.name, "budget") else []
 
 

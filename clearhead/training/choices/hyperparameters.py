@@ -120,7 +120,7 @@ def usual_batch(config: Config, n_tokens: int) -> int:
     """Return `data.batch_tokens`, or else the batch size for the number of tokens per epoch.
 
     Small data sets need more steps with smaller batches. So do language models, which predict every token and have no
-    padding, and especially classifiers. In a short time on a CPU, which is busy with any batch, more steps learn more.
+    padding, and especially classifiers. In a short time on a CPU, translators learn more in more steps.
     """
     if config.data.batch_tokens is not None:
         return config.data.batch_tokens
@@ -131,7 +131,7 @@ def usual_batch(config: Config, n_tokens: int) -> int:
     elif n_tokens < 100_000:
         tokens = 1024
     else:
-        short = bool(config.train.budget) and config.train.device == "cpu" and config.data.modality == "text"
+        short = bool(config.train.budget) and config.train.device == "cpu" and config.train.task in (None, "translate")
         few = config.model.topology == "decoder-only" and n_tokens < 10_000_000
         tokens = 2048 if short or few else 4096
     return max(tokens, config.data.max_len + 1)

@@ -77,15 +77,15 @@ def test_workers_that_die_are_replaced_and_their_lines_are_answered_once(tmp_pat
 
 def test_a_line_that_kills_its_worker_every_time_is_reported_and_costs_no_other(tmp_path: Path) -> None:
     def fatal(chunk: Sequence[Place]) -> list[Printed]:
-        if os.getpid() != HERE and any(line.text == "poison" for _, line in chunk):
+        if os.getpid() != HERE and any(line.text == "a poisonous line" for _, line in chunk):
             os._exit(1)
         return answer(chunk)
 
-    group = places(600, n123="poison", n456="poison")
+    group = places(600, n123="a poisonous line", n456="a poisonous line")
     found = run([group], fatal)
     assert [it.notes for it in found if it.failed] == [("line 123",), ("line 456",)]
     assert [it.text for it in found if not it.failed] == [
-        line.text.upper() for _, line in group if line.text != "poison"
+        line.text.upper() for _, line in group if line.text != "a poisonous line"
     ]
 
 

@@ -60,6 +60,8 @@ def test_a_folder_needs_a_name(run: Run) -> None:
         (["verify", "nowhere.html"], "nowhere.html"),
         (["one", "two"], "two is unexpected"),
         (["mine", "--finish", "page.txt"], "page.txt"),
+        (["mine", "--break", "msak"], "there's no part 'msak' to remove"),
+        (["mine", "--break", "mask", "--json"], "--break stands alone"),
     ],
     ids=str,
 )
