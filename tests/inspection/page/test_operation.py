@@ -211,3 +211,27 @@ def test_axe_finds_nothing(pages: Any, tab: Any) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_axe_finds_nothing_in_any_kind_of_page(kind: str, theme: str, pages: Any, tab: Any) -> None:
     assert violations(tab, pages(kind)[0], theme) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "stops"), [("translate", 8), ("sample", 8), ("classify", 7), ("answer", 6), ("embed", 4)]
+)
+def test_a_tour_stops_at_every_view_and_can_be_left(kind: str, stops: int, pages: Any, tab: Any) -> None:
+    opened(tab, pages(kind)[0], "t=0" if kind != "embed" else "")
+    tab.get_by_role("button", name="Take the tour").press("Enter")
+    box, said = tab.get_by_role("region", name="Tour"), list[str]()
+    for n in range(stops):
+        text = box.inner_text()
+        assert f"{n + 1} of {stops}" in text and "undefined" not in text and "NaN" not in text
+        top = tab.locator(".stop").bounding_box()
+        assert top["y"] < 900 and top["y"] + top["height"] > 0
+        said.append(box.locator("p").inner_text())
+        if n == 1:
+            assert tab.evaluate("document.activeElement.textContent") == "Next" and ask(tab, "pale") == []
+        tab.keyboard.press("Enter")
+    assert len(set(said)) == stops and not box.is_visible()
+    tab.keyboard.press("Enter")
+    assert box.is_visible()
+    tab.keyboard.press("Escape")
+    assert not box.is_visible() and tab.locator(".stop").count() == 0
+    assert tab.evaluate("document.activeElement.textContent") == "Take the tour"

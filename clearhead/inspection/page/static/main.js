@@ -16,6 +16,7 @@ import {words} from "./words.js";
 import {headsOff} from "./heads_off.js";
 import {film} from "./film.js";
 import {keyLine, listen} from "./keys.js";
+import {tour} from "./tour.js";
 
 /** The views that this model can have, in reading order: [id, title, maker]. */
 function viewsOf(page) {
@@ -97,6 +98,7 @@ function start(page, asker, form, signal) {
   }, {signal});
   listen(page, state, {views: kinds.map(it => it[0]), go, toggleTheme, play, signal});
   spy(views, signal);
+  tour(page, state, kinds.map(it => it[0]), signal);
 }
 
 /** Mark the view that is on the screen. */
