@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 import numpy as np
 
 from ..config.task_spec import Column
+from ..readers.column_roles import OF_PROBABILITY
 from ..tasks.classify.multi_target import TargetClassification
 from ..tasks.classify.regression import Regression
 from ..tasks.classify.several import MultiLabelClassification
@@ -47,7 +48,7 @@ class Classifier(App):
             return super().columns
         names = [it.name for it in self.task.targets]
         each = [
-            {it: Column("labels", key=it), f"{it}_probability": Column("probability", "number", it)} for it in names
+            {it: Column("labels", key=it), f"{it}{OF_PROBABILITY}": Column("probability", "number", it)} for it in names
         ]
         return {name: column for own in each for name, column in own.items()}
 

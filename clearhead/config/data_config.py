@@ -117,6 +117,8 @@ class DataConfig:
         )
         names = "several, several:MARK with a character such as ; that no label contains, targets, or number"
         require(fits, "data.label_kind", self.label_kind, names, what="isn't a kind of label")
+        if mark == _SEVERAL:
+            object.__setattr__(self, "label_kind", kind)
         fits = len(self.thresholds) in (0, len(self.labels)) and all(0 <= it <= 1 for it in self.thresholds)
         expected = f"a number from 0 to 1 for each of the {len(self.labels):,} labels, or none"
         require(fits, "data.thresholds", self.thresholds, expected)

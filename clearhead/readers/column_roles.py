@@ -15,6 +15,7 @@ from .headers import are_languages, holds_no_sentences, named_pair
 _FEW = 20  # rows needed to tell a label from a repeated text
 _COMMON = 2 / 3  # maximum distinct labels per row
 _LONG = 100  # maximum characters of a label
+OF_PROBABILITY = "_probability"  # ends the name of the column with the probability of a target's answer
 MOST_UNLIKE = 2.5  # maximum ratio of average lengths between texts of the same kind
 FAST_TEXT = "__label__"  # fastText's prefix of each label
 _CERTAIN = ("label", "labels", "class label", "class", "class index", "target")  # unambiguous names
@@ -40,6 +41,7 @@ class Roles:
     known: frozenset[str] = frozenset()  # labels of a trained model, which identify their column
     separator: str = ""  # of the labels in a cell, if a text has several
     targets: bool = False  # each label is in a column of its own, and becomes "name=label" with the column's name
+    numbers: bool = False  # targets are numbers, which are found by their content alone
 
     def fault(self, source: str, target: str) -> str | None:
         """Return the reason why a pair is unusable, or None."""
@@ -73,10 +75,16 @@ class Roles:
         return found if len(found) > 1 else ()
 
     def expect_distinct(self, file: str, names: Sequence[str]) -> None:
-        """Raise a DataError if columns with a label each can't be told apart by their names."""
-        wrong = next((it for it in names if "=" in it or "\n" in it or names.count(it) > 1), None)
+        """Raise a DataError if several label columns, or the columns of their answers, have the same name."""
+        wrong = next((it for it in names if names.count(it) > 1), None)
+        if wrong is not None:
+            what = f"{file} has {names.count(wrong)} label columns named {wrong!r}"
+            raise DataError(what, expected="distinct names", fix="rename one", name=file, value=wrong)
+        answers = {f"{it}{OF_PROBABILITY}" for it in names}
+        wrong = next((it for it in names if "=" in it or "\n" in it or it in answers), None)
         if self.targets and wrong is not None:
-            what, why = f"{file} has a label column named {wrong!r}", "distinct names on one line, without ="
+            what = f"{file} has a label column named {wrong!r}"
+            why = f"names on one line without =, and no other column's name with {OF_PROBABILITY}"
             raise DataError(what, expected=why, fix="rename the column", name=file, value=wrong)
 
     def joined(self, names: Sequence[str], cells: Sequence[str | None]) -> tuple[str, str]:
@@ -193,13 +201,13 @@ class Roles:
         certain = plain[target] in [_plain(name) for name in _CERTAIN]
         rivals = [place for place in labels if place in named and place not in (source, target)]
         if self.labels and rivals and target in labels and not certain:
-            raise _several(sample, [*rivals, target], [source])
+            raise self._doubt(sample, [*rivals, target], [source])
 
     def _expect_one_text(self, sample: Sample, source: int, target: int) -> None:
         least = sample.length(source) / MOST_UNLIKE
         others = [it for it in sample.texts() if it not in (source, target) and least < sample.length(it)]
         if self.labels and others and target in sample.labels():
-            raise _several(sample, [target], [source, *others])
+            raise self._doubt(sample, [target], [source, *others])
 
     def _both(self, sample: Sample, named: tuple[int | None, int | None]) -> tuple[int, int] | None:
         source, target = named
@@ -218,7 +226,7 @@ class Roles:
             target = _known(each, source, self.known)
             if target is None:
                 target = self._only_label(sample, source)
-            if target is None:
+            if target is None and not self.numbers:
                 target = _labels([*each], sizes, source)
             if target is None:
                 return None
@@ -229,25 +237,24 @@ class Roles:
             return None
         sentences = [place for place in sample.texts() if place not in (source, target)]
         if missing and len(sentences) > missing and source is None:
-            raise _several(sample, [target] if target is not None else [], sentences)
+            raise self._doubt(sample, [target] if target is not None else [], sentences)
         source = free.pop(0) if source is None else source
         return source, free[0] if target is None else target
 
     def _only_label(self, sample: Sample, source: int | None) -> int | None:
-        """Return the only column that looks like labels. Raise a DataError if there are several."""
-        if len(sample.cells) < 3 or self.known:
+        """Return the only column that looks like labels, or numbers. Raise a DataError if there are several."""
+        if not self.numbers and (len(sample.cells) < 3 or self.known):
             return None
-        labels = [place for place in sample.labels() if place != source]
+        labels = [place for place in (sample.numbers() if self.numbers else sample.labels()) if place != source]
         labels = [place for place in labels if not are_languages(sample.cells[place])] or labels
         if len(labels) > 1:
-            raise _several(sample, labels, sample.texts() if source is None else [source])
+            raise self._doubt(sample, labels, sample.texts() if source is None else [source])
         return labels[0] if labels else None
 
-
-def _several(sample: Sample, labels: Sequence[int], texts: Sequence[int]) -> DataError:
-    """Return the error for several possible columns of labels, or of texts."""
-    why = "several of them could be the label" if len(labels) > 1 else "several of them could be the text"
-    return sample.doubt(why, labels=labels, texts=texts)
+    def _doubt(self, sample: Sample, labels: Sequence[int], texts: Sequence[int]) -> DataError:
+        """Return the error for several possible columns of labels, or of texts."""
+        side = self.target if len(labels) > 1 else self.source
+        return sample.doubt(f"several of them could be the {side}", labels=labels, texts=texts)
 
 
 def _columns_needed(why: str, given: str = "") -> DataError:
@@ -362,6 +369,8 @@ LABEL_LISTS = ("labels", "label", "tags", "categories", "classes", "topics", "ge
 
 def labelled(data: DataConfig) -> Roles:
     """Return the roles of texts with labels of data.label_kind. A target has one per line if it can have several."""
+    if data.label_kind == "number":
+        return replace(LABELLED, target="number", plural=("texts", "numbers"), target_names=(), numbers=True)
     if not data.label_separator:
         return LABELLED
     names, targets = (*LABELLED.target_names, *LABEL_LISTS), data.label_kind == "targets"
@@ -386,15 +395,15 @@ def by_target(labels: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def is_flag(cell: str) -> bool:
-    """Return whether a cell says that a text has a label, or that it doesn't."""
-    return cell.strip().casefold() in _FLAGS
+def flag(cell: str) -> bool | None:
+    """Return whether a cell says that a text has a label, or None if it's neither 0 nor 1."""
+    return _FLAGS.get(cell.strip().casefold())
 
 
 def flagged(names: Sequence[str], cells: Sequence[str | None]) -> tuple[str, str]:
     """Return the names whose cells are 1 as labels, and ""; or "" and the reason why a cell is neither 0 nor 1."""
-    flags = [_FLAGS.get((cell or "").strip().casefold()) for cell in cells]
-    wrong = [name for name, flag in zip(names, flags) if flag is None]
+    flags = [flag(cell or "") for cell in cells]
+    wrong = [name for name, given in zip(names, flags) if given is None]
     if wrong:
         return "", f"neither 0 nor 1 in {wrong[0]}"
-    return joined_labels(name for name, flag in zip(names, flags) if flag), ""
+    return joined_labels(name for name, given in zip(names, flags) if given), ""

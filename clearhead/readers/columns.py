@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..config import DataConfig
 from ..errors import DataError, shortened, suggestion
@@ -56,6 +57,12 @@ class Sample:
     def labels(self) -> list[int]:
         """Return the columns that look like labels: few short values that repeat."""
         return [place for place, cells in enumerate(self.cells) if may_be_label(cells)]
+
+    def numbers(self) -> list[int]:
+        """Return the columns of numbers. Constant ones and row numbers count only if there are no others."""
+        found = {place: column for place, cells in enumerate(self.cells) if (column := _numbers(cells))}
+        steps = {place: {after - before for before, after in pairwise(column)} for place, column in found.items()}
+        return [place for place, it in steps.items() if it not in (set(), {0.0}, {1.0})] or [*found]
 
     def texts(self) -> list[int]:
         """Return the columns that contain sentences."""
@@ -125,6 +132,13 @@ def is_number(cell: str) -> bool:
         return cell.isascii() and math.isfinite(float(cell.strip('"')))  # in a TSV a quote is part of the cell
     except ValueError:
         return False
+
+
+def _numbers(cells: Sequence[str]) -> list[float]:
+    """Return the numbers in a column, or none if fewer than nine in ten of its cells are numbers."""
+    spoken = [cell for cell in cells if cell.strip()]
+    found = [float(cell.strip('"')) for cell in spoken if is_number(cell)]
+    return found if len(found) >= _MOSTLY * len(spoken) else []
 
 
 def data_type(cells: Sequence[str]) -> str:

@@ -168,6 +168,8 @@ def _no_keys(name: str, names: Sequence[str], number: int, line: bytes, roles: R
     keys = f"\n  keys: {listed(names)}" if names else ""
     what = f"{name} has JSON objects with {len(names)} {of}\n  line {number}: {shown(undecodable(line))}{keys}"
     expected = f"names such as {roles.source} and {roles.target}" if roles.source_names else "two keys, or known names"
+    if roles.numbers:
+        expected = "a key with texts, and one with numbers"
     fix = "name the keys: `data.source_column=KEY` and `data.target_column=KEY`"
     return DataError(what, expected=expected, fix=fix, name=name, value=tuple(names), line=number)
 

@@ -261,7 +261,7 @@ def _dialect(head: Sequence[bytes], separator: str, roles: Roles, data: DataConf
 def _doubt(first: Sequence[str], each: Sequence[Sequence[str]], columns: Columns, roles: Roles) -> str:
     """Return the (weak) evidence that the first row is a header, or ""."""
     labels, label = each[columns[1]], first[columns[1]] if len(first) == len(each) else ""
-    if not roles.labels or not label or label in labels or label in roles.known:
+    if not roles.labels or roles.numbers or not label or label in labels or label in roles.known:
         return ""
     if len(labels) < _FEW and not roles.known:
         return ""
@@ -342,6 +342,8 @@ def _no_labels(sample: Sample, roles: Roles) -> DataError:
     what = f"{file}: it isn't clear which of its {len(sample.names)} columns has the {targets}\n{sample.listing()}"
     columns = f"{targets} that repeat" if roles.labels else "two columns of texts"
     expected = f"a header with {roles.source} and {roles.target}, or {columns}"
+    if roles.numbers:
+        expected = "a column of texts, and one of numbers"
     fix = "name the columns: `data.source_column=N` and `data.target_column=N`"
     return DataError(what, expected=expected, fix=fix, name=file, value=tuple(sample.titles()))
 

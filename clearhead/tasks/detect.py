@@ -9,7 +9,7 @@ from typing import Any
 from ..config import Config, DataConfig
 from ..data.forms import RECORDINGS, TRANSCRIPTS
 from ..errors import DataError
-from ..readers.column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, is_flag, labelled
+from ..readers.column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, flag, labelled
 from ..readers.columns import Sample
 from ..readers.files import Input, is_folder, is_stream, tree
 from ..readers.json_lines import detect_json_lines, labels_of, sample_json, value_at
@@ -32,6 +32,7 @@ _KINDS = {
     "number": "each text has a number",
 }
 _STRANGE = 0.1  # minimum share of other values than 0 and 1 in a column that surely has labels
+_UNKNOWN = {"-1", "-1.0", "na", "n/a", "nan", "null", "none", "?", "-"}  # marks of unknown labels
 _UNREAD = DetectedTask("translate", "")
 
 
@@ -115,13 +116,13 @@ def _kind_of(sample: Sample, places: Sequence[int]) -> str:
     """Return whether label columns of 0 and 1 are several labels, or each of them is a target. One of those may be 0/1.
 
     Raises:
-        DataError: they have 0 and 1, and a few other values.
+        DataError: they have 0 and 1, and a few other values or a single one.
     """
     each = [[it for it in sample.cells[place] if it.strip()] for place in places]
-    others = [[it for it in cells if not is_flag(it)] for cells in each]
+    others = [[it for it in cells if flag(it) is None] for cells in each]
     if not any(others):
         return "several"
-    if any(len(other) > _STRANGE * len(cells) for other, cells in zip(others, each)):
+    if not all(map(_may_be_flags, each)):
         return "targets"
     title, other = next((sample.titles()[place], other) for place, other in zip(places, others) if other)
     raise DataError(
@@ -132,6 +133,13 @@ def _kind_of(sample: Sample, places: Sequence[int]) -> str:
         name=sample.file,
         value=other[0],
     )
+
+
+def _may_be_flags(cells: Sequence[str]) -> bool:
+    """Return whether a column may have 0 and 1: with a few other values, a single one, or marks of unknown ones."""
+    others = [it.strip().casefold() for it in cells if flag(it) is None]
+    flags = {*map(flag, cells)} - {None}
+    return len(others) <= _STRANGE * len(cells) or len({*others} - _UNKNOWN) <= (len(flags) == 2)
 
 
 def _have_answers(paths: Sequence[str | Path | Input], data: DataConfig) -> bool:

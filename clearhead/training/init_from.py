@@ -15,6 +15,7 @@ from ..folder.adapters import base_weights
 from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
 from ..readers.lines import shown
 from ..readers.media.media_files import PLURAL
+from ..tasks.classify.regression import HEAD, rescaled
 from ..tasks.registry import task_of
 from ..tokenization.chat_template import ChatEncoder, ChatTemplate
 from ..tokenization.codebook import Codebook
@@ -133,14 +134,15 @@ class InitFrom:
         """Copy the weights into a model with this configuration, and return the names of those that are new.
 
         For another task or other labels, only weights with the same name and shape are copied; an encoder without a
-        head is the encoder of a model with one. For the same ones, raises a ModelError if any weights don't fit.
+        head is the encoder of a model with one. For the same ones, raises a ModelError if any weights don't fit. A head
+        of numbers is returned as new if it's rescaled.
         """
         if not self.weights:
             return []
         same = self.config.data.labels == config.data.labels
         if self.is_same_task(config) and same:
-            load_weights(model, self.weights)
-            return []
+            load_weights(model, rescaled(self.weights, self.config.data.number_scale, config.data.number_scale))
+            return [*HEAD] if self.rescales(config) else []
         own, weights = model.state_dict(), base_weights(self.weights, self.config.model, config.model)
         if not same:
             weights = {name: weight for name, weight in weights.items() if not name.startswith("head.linear.")}
@@ -152,6 +154,11 @@ class InitFrom:
         new = {weight.data_ptr(): name for name, weight in own.items() if weight.data_ptr() not in known}
         return list(new.values())
 
+    def rescales(self, config: Config) -> bool:
+        """Return whether the head gets another mean and deviation of numbers, because those of the data differ."""
+        same = self.config.data.labels == config.data.labels
+        return self.is_same_task(config) and same and self.config.data.number_scale != config.data.number_scale
+
     @staticmethod
     def about_new(model: nn.Module, names: Collection[str]) -> str:
         """Return a message about the weights that `give` returned, or ""."""
@@ -162,7 +169,11 @@ class InitFrom:
         return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} new: {size:,} parameters"
 
     def about_labels(self, config: Config) -> str:
-        """Return a message if a classifier of other labels gets a fresh head for those of the data, or ""."""
+        """Return a message if a model of other labels or numbers gets a head for those of the data, or ""."""
+        if self.rescales(config):
+            then, now = (it.data.number_scale or (0.0, 1.0) for it in (self.config, config))
+            mean = "numbers with mean {:.4g} and standard deviation {:.4g}"
+            return f"{self.path} predicts {mean.format(*then)}; its head is rescaled to {mean.format(*now)}"
         known, labels = self.config.data.labels, config.data.labels
         if not known or not (new := [it for it in labels if it not in known]):
             return ""

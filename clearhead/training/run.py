@@ -117,8 +117,9 @@ def _build(prepared: Prepared, say: Say) -> nn.Module:
     config = prepared.config
     torch.manual_seed(config.train.seed)
     model = build(config.model).to(config.train.device)
-    new = prepared.start.give(model, config) if prepared.start is not None else []
-    if prepared.start is not None and (about := prepared.start.about_new(model, new)):
+    start = prepared.start
+    new = start.give(model, config) if start is not None else []
+    if start is not None and not start.rescales(config) and (about := start.about_new(model, new)):
         say(about)
     select_weights(model, config.train, new)
     if config.train.freeze or config.train.adapter:

@@ -55,6 +55,11 @@ def test_a_folder_of_an_earlier_version_has_the_settings_of_this_one() -> None:
     assert Config.from_record(config.to_record(), source="config.json") == config
 
 
+def test_the_usual_mark_between_labels_need_not_be_named() -> None:
+    config = Config.from_record({"data": {"label_separator": "|"}}, source="config.json")
+    assert config.data.label_kind == "several" == Config().override({"data.label_kind": "several:|"}).data.label_kind
+
+
 def test_a_folder_of_an_earlier_version_with_defaults_has_the_defaults_of_this_one() -> None:
     plain = {
         "activation": "relu",

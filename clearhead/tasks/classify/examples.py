@@ -17,7 +17,7 @@ from ...readers.column_roles import by_target, label_list
 from ...readers.columns import is_number
 from ...readers.lines import shown
 from ...readers.pairs import Pairs
-from ...readers.skipped import Skipped
+from ...readers.skipped import Report, Skipped
 from ...scoring.class_scores import ClassScores
 from ...tokenization.ragged import IntArray, Ragged
 from ..examples import ExampleEncoder, Examples, HeldOut
@@ -29,9 +29,6 @@ _UNKNOWN = "texts with words or characters missing from the vocabulary, which be
 _MOST = 1000  # maximum number of labels; a column with more has numbers or texts
 _REPEATED = 0.9  # maximum labels per text; above this, hardly any label is repeated
 _ENOUGH = 20  # minimum number of texts to apply this limit
-_OTHER_COLUMN = (
-    "if another column has the labels, use `data.target_column=NAME`, and `data.source_column=NAME` for the "
-)
 
 
 @dataclass(frozen=True)
@@ -126,14 +123,16 @@ def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:
     A model that continues from another (train.init_from) keeps its labels if they include all labels of the data.
 
     Raises:
-        DataError: there are too few or too many labels.
+        DataError: there are too few or too many labels, or only some of the targets of that model.
     """
     assert isinstance(corpus, LabelledCorpus)
     labels, kind = corpus.labels(), config.data.label_kind
+    named = [*by_target(label_list(next(iter(corpus))[2]))] if kind == "targets" else []  # in the order of the columns
     if config.train.init_from and {*labels} <= {*config.data.labels}:
+        if named:
+            expect_targets(named, [*by_target(config.data.labels)], corpus.source.report)
         return {}
-    if kind == "targets":
-        named = by_target(label_list(next(iter(corpus))[2]))  # in the order of the columns
+    if named:
         each = by_target(labels)
         labels = tuple(f"{name}={label}" for name in named for label in each[name])
         for name in named:
@@ -141,6 +140,18 @@ def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:
     else:
         _expect_usable(corpus, labels, are_single=not kind)
     return {"data.labels": labels, "model.n_classes": len(labels)}
+
+
+def expect_targets(given: Sequence[str], names: Sequence[str], report: Report) -> None:
+    """Raise a DataError if the data has other targets than the model."""
+    if {*given} != {*names}:
+        raise DataError(
+            f"{' and '.join(report.paths)} has the label columns {', '.join(given)}",
+            expected=f"those that the model was trained on: {', '.join(names)}",
+            fix=f"give the columns these names, and pass `data.target_column={','.join(names)}`",
+            name="data.target_column",
+            value=tuple(given),
+        )
 
 
 def _expect_usable(corpus: LabelledCorpus, labels: Sequence[str], where: str = "", *, are_single: bool) -> None:
@@ -154,14 +165,16 @@ def _expect_usable(corpus: LabelledCorpus, labels: Sequence[str], where: str = "
         raise unusable(corpus, found, "labels that are repeated", len(labels), fix)
 
 
-def unusable(corpus: LabelledCorpus, found: str, expected: str, value: int, fix: str = "") -> DataError:
+def unusable(corpus: LabelledCorpus, found: str, expected: str, value: float, fix: str = "") -> DataError:
     """Return the error for labels that can't be trained on."""
-    source = corpus.source
+    source, (texts, labels) = corpus.source, corpus.source.roles.plural
+    option = "`data.target_column=NAME`, and `data.source_column=NAME`"
+    other = f"if another column has the {labels}, use {option} for the {texts}" if source.has_columns else ""
     files = f"{' and '.join(source.report.paths)} {'have' if source.is_aligned else 'has'}"
     return DataError(
         f"{files} {found} (read as {source.report.form})",
         expected=expected,
-        fix="\n  ".join(filter(None, [fix, _OTHER_COLUMN + source.roles.plural[0] if source.has_columns else ""])),
+        fix="\n  ".join(filter(None, [fix, other])),
         name="data.labels",
         value=value,
     )

@@ -9,14 +9,13 @@ import numpy as np
 
 from ...config import DecodeConfig
 from ...decode.model_handle import ModelHandle, as_module
-from ...errors import DataError
 from ...readers.column_roles import by_target, label_list
 from ...readers.pairs import Pairs
 from ...scoring.bootstrap import Estimate, FloatArray, estimates
 from ...tokenization.ragged import IntArray, Ragged
 from ..base import EvaluationResult, HeldOut
 from ..source_reader import SourceReader
-from .examples import HeldOutLabelled, LabelledExamples
+from .examples import HeldOutLabelled, LabelledExamples, expect_targets
 from .task import Classification
 
 if TYPE_CHECKING:
@@ -77,14 +76,8 @@ class HeldOutTargets(HeldOut):
             DataError: the data has other targets than the model.
         """
         given, names = [by_target(label_list(it)) for it in pairs.targets], [it.name for it in task.targets]
-        if other := next((it for it in given if {*it} != {*names}), None):
-            raise DataError(
-                f"{' and '.join(pairs.report.paths)} has the label columns {', '.join(other)}",
-                expected=f"those that the model was trained on: {', '.join(names)}",
-                fix=f"give the columns these names, and pass `data.target_column={','.join(names)}`",
-                name="data.target_column",
-                value=tuple(other),
-            )
+        for each in given:
+            expect_targets([*each], names, pairs.report)
         found, parts = reader.readable(pairs), []
         for target in task.targets:
             own = Pairs(pairs.sources, [it[target.name][0] for it in given], pairs.lines, pairs.report)

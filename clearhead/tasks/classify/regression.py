@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
+HEAD = ("head.linear.weight", "head.linear.bias")
+_LARGEST = 1e30  # the largest number to train on; float32 has larger ones, but not much larger
+
+
 @dataclass(frozen=True)
 class NumberedExamples(LabelledExamples):
     """Texts as tokens. The target of each is the bits of its standardised number."""
@@ -103,6 +107,23 @@ def standardised(values: FloatArray, scale: tuple[float, float]) -> Ragged:
     return Ragged.of(bits, np.ones(len(bits), np.int64))
 
 
+def rescaled(
+    weights: "Mapping[str, Tensor]", scale: tuple[float, ...], new: tuple[float, ...] = ()
+) -> "Mapping[str, Tensor]":
+    """Return weights whose head says the same numbers, standardised in another way. Those without a head stay.
+
+    Args:
+        weights: the weights of a model or an adapter.
+        scale: mean and deviation of the numbers that the head says (default: 0 and 1).
+        new: the same for the new head.
+    """
+    if scale == new or not {*HEAD} <= weights.keys():
+        return weights
+    (mean, deviation), (new_mean, new_deviation) = scale or (0.0, 1.0), new or (0.0, 1.0)
+    weight, bias = (weights[name] * (deviation / new_deviation) for name in HEAD)
+    return {**weights, HEAD[0]: weight, HEAD[1]: bias + (mean - new_mean) / new_deviation}
+
+
 @dataclass(frozen=True)
 class RegressionScores:
     """The scores of numbers.
@@ -138,16 +159,27 @@ class Regression(Classification):
 
     @classmethod
     def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
-        """Return the settings for the numbers in the data: their mean and deviation, unless those are known."""
+        """Return the settings for the numbers in the data: their mean and deviation.
+
+        A model that continues from another (train.init_from) keeps its own if they're close: within one deviation, and
+        a factor of two.
+
+        Raises:
+            DataError: a label isn't a number or is too large, or all are the same.
+        """
         assert isinstance(data, LabelledCorpus)
         values = numbers_of(((line, cell) for line, _, cell in data), data.source.report)
-        deviation = float(values.std())
-        if not 0 < deviation < np.inf:
+        if (largest := float(np.abs(values).max())) > _LARGEST:
+            raise unusable(data, f"numbers as large as {largest:g}", f"numbers up to {_LARGEST:g}", largest)
+        if values.min() == values.max():
             raise unusable(data, f"only the number {spelled(values[0])} to train on", "different numbers", 1)
+        mean, deviation = float(values.mean()), float(values.std())
         if config.train.init_from and config.data.labels:
-            return {}
-        labels = (config.data.target_column or "number",)
-        return {"data.labels": labels, "model.n_classes": 1, "data.number_scale": (float(values.mean()), deviation)}
+            known_mean, known = config.data.number_scale or (0.0, 1.0)
+            if abs(mean - known_mean) <= known and known / 2 <= deviation <= 2 * known:
+                return {}
+        labels = config.data.labels or (config.data.target_column or "number",)
+        return {"data.labels": labels, "model.n_classes": 1, "data.number_scale": (mean, deviation)}
 
     @property
     def scale(self) -> tuple[float, float]:

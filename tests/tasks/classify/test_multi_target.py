@@ -18,7 +18,7 @@ from clearhead.errors import ConfigError, DataError
 from clearhead.model.transformer import EncoderModel, build
 from clearhead.readers.column_roles import LABELLED
 from clearhead.readers.pairs import Pairs, Report
-from clearhead.tasks.classify.examples import UNSEEN
+from clearhead.tasks.classify.examples import UNSEEN, label_settings
 from clearhead.tasks.classify.multi_target import TargetClassification, TargetExamples
 from clearhead.tasks.detect import find_task, with_modality
 from clearhead.tasks.registry import task_of
@@ -203,6 +203,7 @@ def test_columns_without_a_header_are_numbered(tmp_path: Path) -> None:
     ("text,a=b,c\na b,x,y\n", "2,3", "a.csv", "a=b"),
     ("text,a,a\na b,x,y\n", "2,3", "a.csv", "a"),
     ('text,"a\nb",c\na b,x,y\n', "2,3", "a.csv", "a\nb"),
+    ("text,a,a_probability\na b,x,y\n", "2,3", "a.csv", "a_probability"),
 ])  # fmt: skip
 def test_columns_that_do_not_fit_are_named(tmp_path: Path, rows: str, columns: str, name: str, value: str) -> None:
     with pytest.raises(DataError) as caught:
@@ -232,6 +233,7 @@ def detected(path: Path, text: str, **settings: Any) -> Config:
 
 @pytest.mark.parametrize(("rows", "kind"), [
     ("1,0 0,0 ,1", "several"), ("x,0 y,1 x,1", "targets"), ("2,0 3,1 1,0", "targets"), ("x,low y,high", "targets"),
+    ("0,0 1,1 2,0 3,1", "targets"), ("-1,low 0,high 1,low", "targets"),
 ])  # fmt: skip
 def test_values_other_than_0_and_1_are_labels_of_targets(tmp_path: Path, rows: str, kind: str) -> None:
     lines = "".join(f"some text {i},{row}\n" for i, row in enumerate(rows.split(" ")))
@@ -249,6 +251,17 @@ def test_a_few_other_values_than_0_and_1_could_be_a_mistake(tmp_path: Path) -> N
         detected(tmp_path / "a.csv", rows)
     assert caught.value.value == "2" and "data.label_kind=several" in caught.value.fix
     assert detected(tmp_path / "a.csv", rows, **{"data.label_kind": "targets"}).data.label_kind == "targets"
+
+
+@pytest.mark.parametrize(("rows", "value"), [
+    ("1,0 0,0 0,1 -1,-1", "-1"), ("-1,-1 -1,-1", "-1"), ("0,-1 0,-1 -1,-1", "-1"), ("0,1 0,NA 0,? 1,0", "NA"),
+    ("1,0 0,1 2,0", "2"),
+])  # fmt: skip
+def test_marks_of_unknown_labels_or_another_value_could_be_labels_or_not(tmp_path: Path, rows: str, value: str) -> None:
+    lines = "".join(f"some text {i},{row}\n" for i, row in enumerate(rows.split(" ")))
+    with pytest.raises(DataError) as caught:
+        detected(tmp_path / "a.csv", f"text,a,b\n{lines}")
+    assert caught.value.value == value and "data.label_kind=targets" in caught.value.fix
 
 
 def test_a_column_that_is_not_there_is_named_alone(tmp_path: Path) -> None:
@@ -298,6 +311,17 @@ def test_a_trained_model_gives_a_label_and_a_probability_for_each_target(tmp_pat
     }
     assert cells == expected[0] | of_labels
     assert app.verify().passed
+
+
+def test_a_model_that_continues_needs_all_its_targets(tmp_path: Path) -> None:
+    (path := tmp_path / "a.csv").write_text("text,queue,priority\na,bug,low\nb,bug,high\n")
+    form, data = PairForm(LABELLED), DataConfig(label_kind="targets", target_column="queue,priority")
+    corpus = form.divide(form.open([path], data), 0.0, 0)
+    config = Config().override({"train.init_from": "model", "data.label_kind": "targets"})
+    assert label_settings(corpus, config.assign({"data.labels": LABELS}, "model")) == {}
+    with pytest.raises(DataError) as caught:
+        label_settings(corpus, config.assign({"data.labels": (*LABELS, "team=a", "team=b")}, "model"))
+    assert (caught.value.name, caught.value.value) == ("data.target_column", ("queue", "priority"))
 
 
 def test_each_target_needs_two_labels(tmp_path: Path) -> None:

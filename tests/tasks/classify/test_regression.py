@@ -4,6 +4,7 @@ import json
 import math
 import random
 from array import array
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,18 @@ import pytest
 import torch
 
 import clearhead
-from clearhead.config import Config, DecodeConfig
+from clearhead.config import Config, DataConfig, DecodeConfig
+from clearhead.data.forms import PairForm
 from clearhead.errors import ConfigError, DataError
 from clearhead.model.transformer import EncoderModel, build
+from clearhead.readers.column_roles import LABELLED
 from clearhead.readers.pairs import Pairs, Report
-from clearhead.tasks.classify.regression import NumberedExamples, Regression
+from clearhead.tasks.classify.regression import HEAD, NumberedExamples, Regression
 from clearhead.tasks.detect import find_task
 from clearhead.tasks.preview import preview
 from clearhead.tasks.registry import task_of
 from clearhead.tokenization.source_and_target import train_tokenizers
+from clearhead.training.init_from import InitFrom
 
 TEXTS = ["my invoice is odd", "a crash now", "hello there", "it crashes", "my invoice again"]
 NUMBERS = ["3", "-1.5", " 20 ", "4e1", "7"]
@@ -187,11 +191,90 @@ def test_a_file_with_another_value_is_an_error_before_training(tmp_path: Path) -
     assert (caught.value.value, caught.value.line) == ("n/a", line) and f"line {line}" in caught.value.what
 
 
-def test_one_number_for_all_texts_is_an_error(tmp_path: Path) -> None:
-    (data := tmp_path / "train.csv").write_text("text,price\n" + "".join(f"text {i},5.0\n" for i in range(30)))
+def test_a_model_with_another_scale_keeps_what_it_says_until_it_is_trained(tmp_path: Path) -> None:
+    data = made(tmp_path / "train.jsonl", 60, 1)
+    given = {"train.steps": 1, "train.best": "newest", "data.split": 0.0}
+    first = clearhead.train(config(**given), tmp_path / "first", data=data, say=lambda _: None)
+    rows = [json.loads(line) for line in data.read_text().splitlines()]
+    data.write_text("".join(json.dumps({**row, "price": 1000 * row["price"]}) + "\n" for row in rows))
+    start, said = InitFrom.load(first, allow_custom_code=False), list[str]()
+    more = {**given, "train.init_from": str(first), "train.adapter": "lora"}
+    second = clearhead.train(config(**more), tmp_path / "second", data=data, say=said.append)
+    app = clearhead.load(second)
+    mean, deviation = app.config.data.number_scale
+    assert (mean, deviation) == pytest.approx([1000 * it for it in start.config.data.number_scale])
+    assert app.labels == ("price",) and [it for it in said if "its head is rescaled" in it]
+    assert not [it for it in said if "is new" in it]
+    assert app("good bad") != pytest.approx(clearhead.load(first)("good bad"))  # the head was trained, and is saved
+    model = build(app.config.model)
+    assert start.give(model, app.config) == list(HEAD)
+    before, after = (Regression(start.tokenizers, it) for it in (start.config, app.config))
+    original = build(start.config.model)
+    original.load_state_dict(dict(start.weights))
+    expected = [float(it) for it in before.answers(original.eval(), TEXTS[:1], DecodeConfig())]
+    assert [float(it) for it in after.answers(model.eval(), TEXTS[:1], DecodeConfig())] == pytest.approx(
+        expected, abs=0.05
+    )
+
+
+@pytest.mark.parametrize(("numbers", "value"), [
+    ([5.0] * 30, 1), ([0.1] * 61, 1), ([1e200, -1e200] * 15, 1e200),
+])  # fmt: skip
+def test_equal_and_huge_numbers_are_an_error(tmp_path: Path, numbers: list[float], value: float) -> None:
+    rows = "".join(f"text {i},{it}\n" for i, it in enumerate(numbers))
+    (data := tmp_path / "train.csv").write_text(f"text,price\n{rows}")
     with pytest.raises(DataError) as caught:
         clearhead.train(config(), tmp_path / "model", data=data, say=lambda _: None)
-    assert caught.value.name == "data.labels"
+    assert (caught.value.name, caught.value.value) == ("data.labels", value)
+
+
+# --- the column of the numbers
+
+WORDS = ["a good film", "not my kind of thing at all", "well made and funny", "I left after an hour", "a bore"]
+PRICES = ["0.143", "12", "-3.5", "7", "12"]
+
+
+def read(path: Path, rows: list[tuple[str, ...]]) -> Pairs:
+    path.write_text("".join("\t".join(row) + "\n" for row in rows))
+    return PairForm(LABELLED).read([path], DataConfig(label_kind="number"))
+
+
+@pytest.mark.parametrize(("header", "others"), [
+    ((), ()), (("text", "price"), ()), (("text", "category", "price"), ("ab"[n % 2] for n in range(5))),
+    (("text", "id", "label"), map(str, range(1, 6))), (("review", "year", "value"), ["2020"] * 5),
+])  # fmt: skip
+def test_the_only_column_of_numbers_has_them(tmp_path: Path, header: tuple[str, ...], others: Iterable[str]) -> None:
+    rest = list(others)
+    rows = [(text, *rest[n : n + 1], price) for n, (text, price) in enumerate(zip(WORDS, PRICES))]
+    found = read(tmp_path / "a.tsv", [*([header] if header else []), *rows])
+    assert (found.sources, found.targets) == (WORDS, PRICES) and found.report.notes == []
+    data = DataConfig(label_kind="number")
+    assert find_task([tmp_path / "a.tsv"], data).columns.startswith("text: ")
+    if header:
+        lines = [json.dumps(dict(zip(header, row))) for row in rows]
+        (tmp_path / "a.jsonl").write_text("\n".join(lines))
+        assert PairForm(LABELLED).read([tmp_path / "a.jsonl"], data).targets == PRICES
+
+
+def test_numbers_in_a_file_of_their_own_belong_to_the_lines_of_the_other(tmp_path: Path) -> None:
+    for name, lines in (("numbers", PRICES), ("texts", WORDS)):
+        (tmp_path / name).write_text("".join(f"{it}\n" for it in lines))
+    found = PairForm(LABELLED).read([tmp_path / "numbers", tmp_path / "texts"], DataConfig(label_kind="number"))
+    assert (found.sources, found.targets) == (WORDS, PRICES)
+
+
+def test_several_columns_of_numbers_or_none_are_an_error(tmp_path: Path) -> None:
+    rows = [(text, str(n % 3), price) for n, (text, price) in enumerate(zip(WORDS, PRICES))]
+    with pytest.raises(DataError, match="several of them could be the number") as caught:
+        read(tmp_path / "a.tsv", [("text", "stars", "score"), *rows])
+    assert caught.value.value == ("text", "stars", "score")
+    with pytest.raises(DataError, match="which of its 2 columns has the numbers") as caught:
+        read(tmp_path / "a.tsv", [(text, "ab"[n % 2]) for n, text in enumerate(WORDS)])
+    assert caught.value.expected == "a column of texts, and one of numbers"
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": it, "label": "a"}) + "\n" for it in WORDS))
+    with pytest.raises(DataError) as caught:
+        PairForm(LABELLED).read([tmp_path / "a.jsonl"], DataConfig(label_kind="number"))
+    assert (caught.value.value, caught.value.expected) == (("text", "label"), "a key with texts, and one with numbers")
 
 
 def test_distinct_numbers_as_labels_suggest_numbers(tmp_path: Path) -> None:

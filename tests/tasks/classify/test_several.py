@@ -180,6 +180,16 @@ def test_columns_of_0_and_1_are_labels_and_other_values_are_reported(tmp_path: P
     assert found == ["bug", "login"] and report.skipped == {"neither 0 nor 1 in bug": 1}
 
 
+def test_columns_of_the_same_name_are_an_error(tmp_path: Path) -> None:
+    for name, text, columns, value in (
+        ("a.csv", "text,bug,bug\na,1,0\n", "2,3", "bug"),
+        ("a.jsonl", json.dumps({"text": "a", "a": {"x": 1}, "b": {"x": 0}}), "a.x,b.x", "x"),
+    ):
+        with pytest.raises(DataError) as caught:
+            read(tmp_path / name, text, target_column=columns)
+        assert caught.value.value == value
+
+
 def detected(path: Path, text: str, **settings: Any) -> Config:
     path.write_text(text, encoding="utf-8")
     return with_modality(Config().override({"data.train": [str(path)], **settings}))
