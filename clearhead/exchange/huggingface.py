@@ -12,6 +12,7 @@ from ..errors import ModelError, shortened
 from ..folder.atomic import Content, write_folder
 from ..folder.manifest import read_json_object
 from ..loading.loaded import LoadedModel
+from ..tasks.classify.regression import rescaled
 from ..tokenization.source_and_target import Tokenizers
 from .chat_templates import read_template
 from .families.hf_config import HfConfig
@@ -212,10 +213,7 @@ def folder_files(
         ModelError: no family has all parts of the model. The message names those that the nearest one lacks.
     """
     kind, theirs = _nearest(config)
-    if config.data.number_scale:  # their head says the number itself
-        mean, deviation = config.data.number_scale
-        weight, bias = (weights[name] * deviation for name in ("head.linear.weight", "head.linear.bias"))
-        weights = {**weights, "head.linear.weight": weight, "head.linear.bias": bias + mean}
+    weights = rescaled(weights, config.data.number_scale)  # their head says the number itself
     files = {CONFIG: (json.dumps(theirs, indent=2) + "\n").encode()} | kind.files(config)
     if config.train.task == "embed":
         files |= embedding_files(config)

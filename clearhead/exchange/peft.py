@@ -24,6 +24,7 @@ from ..folder.model_folder import load_model_folder, model_files, weights_from_b
 from ..folder.stored_weights import check_numbers, stored_tensors
 from ..folder.weight_table import tied_names
 from ..loading.loaded import LoadedModel
+from ..tasks.classify.regression import rescaled
 from .huggingface import families
 from .weight_names import AGAIN, Name, plain_name, to_ours, to_theirs
 
@@ -168,7 +169,8 @@ def to_our_adapter(theirs: PeftFolder, config: Config, origin: Path) -> tuple[di
         rows, columns = _orders(kind, config.model, name.ours, b.size(0), a.size(1))
         stem = name.ours.removesuffix(".weight")
         found |= {f"{stem}.lora_a": a[:, columns.argsort()], f"{stem}.lora_b": b[rows.argsort()]}
-    return found | _our_plain(theirs, names, kind.prefix), scale
+    plain = rescaled(_our_plain(theirs, names, kind.prefix), (), config.data.number_scale)
+    return {**found, **plain}, scale
 
 
 def _our_plain(theirs: PeftFolder, names: list[Name], prefix: str) -> dict[str, Tensor]:
@@ -212,7 +214,7 @@ def to_their_adapter(ours: Mapping[str, Tensor], scale: float, config: Config) -
             used = part.any(0)  # the rank of theirs
             if used.any():
                 updates[prefix + theirs.removesuffix(".weight")] = Update(a[:, columns][used], part[:, used], scale)
-    plain = {name: it for name, it in ours.items() if ".lora_" not in name}
+    plain = rescaled({name: it for name, it in ours.items() if ".lora_" not in name}, config.data.number_scale)
     return PeftFolder(updates, to_theirs(names, plain, prefix)), transposed
 
 

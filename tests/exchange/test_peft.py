@@ -13,7 +13,7 @@ from clearhead.config import Config
 from clearhead.errors import ModelError
 from clearhead.exchange.huggingface import family, folder_files, write
 from clearhead.exchange.import_model import import_model
-from clearhead.exchange.peft import export
+from clearhead.exchange.peft import export, to_our_adapter, to_their_adapter
 from clearhead.folder.adapters import is_adapter
 from clearhead.folder.model_folder import (
     load_model_folder,
@@ -147,6 +147,24 @@ def test_a_head_that_peft_saved_is_part_of_the_adapter(peft, hf, tmp_path: Path)
     export(load(adapter).loaded, tmp_path / "again")
     again = peft.PeftModel.from_pretrained(opened(hf, exported), str(tmp_path / "again")).eval()
     torch.testing.assert_close(logits(again, "bert"), logits(load(adapter).model, "bert"), rtol=1e-5, atol=1e-5)
+
+
+def test_a_head_of_numbers_says_them_in_their_unit(tmp_path: Path) -> None:
+    base, _ = made("bert", tmp_path)
+    number = {"data.label_kind": "number", "data.labels": ("stars",), "data.number_scale": (10.0, 4.0)}
+    config = load_model_folder(base).config.assign({**number, "model.n_classes": 1}, "data")
+    head = {"head.linear.weight": torch.randn(1, 24), "head.linear.bias": torch.randn(1)}
+    layer = "encoder.blocks.0.attention.qkv"
+    ours = {**head, f"{layer}.lora_a": torch.randn(2, 24), f"{layer}.lora_b": torch.randn(72, 2)}
+    theirs, _ = to_their_adapter(ours, 1.0, config)
+    assert theirs.plain.keys() == {"classifier.weight", "classifier.bias"}
+    torch.testing.assert_close(theirs.plain["classifier.weight"], 4 * head["head.linear.weight"])
+    torch.testing.assert_close(theirs.plain["classifier.bias"], 10 + 4 * head["head.linear.bias"])
+    again, _ = to_our_adapter(theirs, config, tmp_path)
+    assert again.keys() == ours.keys()
+    torch.testing.assert_close({name: again[name] for name in head}, head)
+    without = {name: it for name, it in ours.items() if name not in head}  # that of the base, which is exported so
+    assert not to_their_adapter(without, 1.0, config)[0].plain
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------

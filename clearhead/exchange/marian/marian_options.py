@@ -4,12 +4,16 @@ In a file, each key has a scalar or a list of scalars. YAML libraries don't read
 take some characters of tokens for line breaks.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ...errors import ModelError
 from ...folder.manifest import read_bytes
+from ...readers.columns import is_number
+
+_COMMENT = re.compile(r"""("(?:\\.|[^"\\])*"|'[^']*')|(?:^|\s)#.*""")  # or a quoted scalar, which can have a #
 
 Options: TypeAlias = Mapping[str, str | list[str]]
 
@@ -60,7 +64,7 @@ def parse_options(path: Path, data: bytes) -> dict[str, str | list[str]]:
     found: dict[str, str | list[str]] = {}
     values: list[str] | None = None  # the list in progress
     for number, line in enumerate(_lines(path, data), 1):
-        text = line.strip()
+        text = _COMMENT.sub(r"\1", line).strip()
         if not text or text == "---":
             continue
         if values is not None and (text.startswith("- ") or text == "[]"):
@@ -81,14 +85,16 @@ def read_vocabulary(path: Path) -> dict[str, int]:
         ModelError: the file is missing or damaged.
     """
     lines = _lines(path, read_bytes(path))
-    if path.suffix != ".yml":
+    if path.suffix not in (".yml", ".yaml"):
         return {token: i for i, token in enumerate(lines)}
     found: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
+        if not line or line.startswith("#"):
+            continue
         token, _, i = line.rpartition(":")
-        if line and not (token and i.strip().isdecimal()):
+        if not (token and i.strip().isdecimal()):
             raise _unreadable(path, number, line, "TOKEN: ID")
-        found |= {_scalar(token.strip(" ")): int(i)} if line else {}
+        found[_scalar(token.strip(" "))] = int(i)
     return found
 
 
@@ -145,3 +151,11 @@ def count(path: Path, options: Options, name: str) -> int:
     if not isinstance(value, str) or not value.isdecimal() or not int(value):
         raise ModelError(f"{path} has {name}={value!r}", expected="a positive integer", name=name, value=value)
     return int(value)
+
+
+def factor(path: Path, options: Options, name: str) -> float:
+    """Return an option that is a number, or 0 if it's absent. Raise ModelError if it's anything else."""
+    value = options.get(name, "0")
+    if not isinstance(value, str) or not is_number(value):
+        raise ModelError(f"{path} has {name}={value!r}", expected="a number", name=name, value=value)
+    return float(value)

@@ -7,7 +7,7 @@ from ..hf_tokenizers import checked_ids
 from ..huggingface import CONFIG, family, read_parts
 from ..imported import Imported
 from ..sentencepiece_models import convert_sides
-from .marian_options import Options, count, layer_settings, parse_options, read_options, read_vocabulary
+from .marian_options import Options, count, factor, layer_settings, parse_options, read_options, read_vocabulary
 from .npz_weights import OPTIONS, NpzWeights, read_npz
 
 _DECODER, _EOS, _UNK, _PAD = "decoder.yml", "</s>", "<unk>", "<pad>"
@@ -44,9 +44,12 @@ def read_opus_folder(folder: Path, task: str | None = None) -> Imported:
     settings["tie_word_embeddings"] = "lm_head.weight" not in weights.names()
     settings |= {"eos_token_id": target[_EOS], "pad_token_id": target[_PAD], "decoder_start_token_id": target[_PAD]}
     settings |= {"num_beams": count(folder / _DECODER, decoder, "beam-size"), "max_length": _LONGEST_ANSWER}
+    settings["length_penalty"] = factor(folder / _DECODER, decoder, "normalize")
     settings["bad_words_ids"] = [[target[_PAD]]]
     tokenizer = convert_sides(folder, source, target)
     imported = read_parts(family("marian"), path, settings, weights, tokenizer, task)
+    if penalty := factor(folder / _DECODER, decoder, "word-penalty"):
+        imported.notes.append(f"word-penalty={penalty:g} in {_DECODER} has no counterpart, so answers can differ")
     imported.notes.extend(f"{it.name}, which {_DECODER} lists too, isn't read" for it in others)
     return imported
 

@@ -7,8 +7,9 @@ import pytest
 from clearhead.errors import ModelError
 from clearhead.exchange.marian.marian_options import parse_options, read_options, read_vocabulary
 
-OPTIONS = """---
-type: transformer
+OPTIONS = """# written by "hand"
+---
+type: transformer  # it's the only one
 version: v1.7.6 02f4af4e 2018-12-12 18:51:10 -0800
 
 dim-vocabs:
@@ -18,9 +19,11 @@ empty: ""
 none:
   []
 models:
-- 'it''s.npz'
+  # of one:
+- 'it''s #1.npz' # "quoted"
 flow: [a, "b"]
-normalize: 1\r
+hash: a#b
+normalize: 1 # '\r
 """
 
 
@@ -32,8 +35,9 @@ def test_options_are_scalars_and_lists_of_them(tmp_path: Path) -> None:
         "dim-vocabs": ["58101", "58101"],
         "empty": "",
         "none": [],
-        "models": ["it's.npz"],
+        "models": ["it's #1.npz"],
         "flow": ["a", "b"],
+        "hash": "a#b",
         "normalize": "1",
     }
 
@@ -51,9 +55,21 @@ def test_a_line_of_another_kind_is_named(text: str, line: int) -> None:
     assert (caught.value.line, caught.value.name) == (line, "decoder.yml")
 
 
-def test_tokens_are_what_is_between_their_quotes(tmp_path: Path) -> None:
-    path = tmp_path / "opus.vocab.yml"
-    rows = ['"</s>": 0', '"<unk>": 1', ",: 2", r'"\"": 3', r'"\\": 4', "'''': 5", '":": 6', "a:b: 7", "é: 8"]
+@pytest.mark.parametrize("suffix", ["yml", "yaml"])
+def test_tokens_are_what_is_between_their_quotes(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"opus.vocab.{suffix}"
+    rows = [
+        "# tokens",
+        '"</s>": 0',
+        '"<unk>": 1',
+        ",: 2",
+        r'"\"": 3',
+        r'"\\": 4',
+        "'''': 5",
+        '":": 6',
+        "a:b: 7",
+        "é: 8",
+    ]
     rows += [r'"\x85\u2028é\\n": 9', "▁\u2028: 10", "null: 11", '"#": 12', "<<: 13", "\u3000: 14", ""]
     path.write_text("\r\n".join(rows))
     expected = ["</s>", "<unk>", ",", '"', "\\", "'", ":", "a:b", "é", "\x85\u2028é\\n", "▁\u2028", "null", "#", "<<"]

@@ -181,6 +181,22 @@ def test_it_searches_as_the_folder_says_and_never_answers_with_the_decoders_firs
     assert len(imported.notes) == 1 and "--beam 1" in imported.notes[0]
 
 
+def test_scores_are_divided_by_the_length_as_the_folder_says(folder: Path) -> None:
+    edit(folder, "decoder.yml", "normalize: 1\nword-penalty: 0", "normalize: 0.6 # of the length\nword-penalty: 0.5")
+    imported = read(folder)
+    assert imported.config.decode.alpha == 0.6 and "word-penalty=0.5" in imported.notes[-1]
+    edit(folder, "decoder.yml", "normalize: 0.6 # of the length\nword-penalty: 0.5", "")
+    imported = read(folder)
+    assert imported.config.decode.alpha == 0 and len(imported.notes) == 1
+
+
+@pytest.mark.parametrize("name", ["normalize", "word-penalty"])
+def test_a_penalty_that_is_not_a_number_is_named(folder: Path, name: str) -> None:
+    edit(folder, "decoder.yml", f"{name}: ", f"{name}: much")
+    error = error_of(folder)
+    assert (error.name, str(error.value)[:4]) == (name, "much")
+
+
 def test_the_second_of_several_models_is_reported(folder: Path) -> None:
     edit(folder, "decoder.yml", "vocabs:", "  - model2.npz\nvocabs:")
     assert read(folder).notes[-1] == "model2.npz, which decoder.yml lists too, isn't read"
