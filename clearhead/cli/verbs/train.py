@@ -48,9 +48,9 @@ _RARE = (
 )
 _HELPS = {
     "train.task": "translate, generate, classify, answer, summarize, transcribe, speak or fill (default: detected)",
-    "data.source_column": "source or text column, or several separated by commas (default: detected)",
+    "data.source_column": "source or text column, or several (default: detected)",
     "data.target_column": "target or label column (default: detected)",
-    "data.label_kind": "several labels per text, targets (columns with a label each) or number (default: detected)",
+    "data.label_kind": "several, targets or number (default: detected)",
     "data.reverse": "swap source and target",
     "data.valid": "validation data (default: part of the training data)",
     "data.test": "test data to score after training",
