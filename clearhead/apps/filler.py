@@ -9,7 +9,8 @@ app.explain("Paris is the [MASK] of France.")            # with every step of at
 from collections.abc import Sequence
 from typing import Any, overload
 
-from ..tasks.fill.task import Filled, Filling
+from ..tasks.fill.fillings import Filled
+from ..tasks.fill.task import Filling
 from .answers import Reading
 from .app import App, all_settings_but
 from .inputs import as_text, as_texts, check_whole

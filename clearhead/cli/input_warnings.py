@@ -14,7 +14,7 @@ _POSITION = 0.04  # seconds of audio
 if TYPE_CHECKING:
     from ..apps.answerer import FoundAnswer
     from ..apps.answers import Labelled, Reading, Result
-    from ..tasks.fill.task import Filled
+    from ..tasks.fill.fillings import Filled
 
 _FILE_NAME = re.compile(
     r"\S+\.(txt|text|md|rst|tex|csv|tsv|jsonl?|parquet|xml|html?|pdf|docx?|odt|rtf|log|gz|bz2|xz|zip)", re.I

@@ -112,7 +112,7 @@ def test_an_encoder_gets_what_goes_with_the_head_of_its_task() -> None:
     ("name", "task", "fits", "tasks"),
     [
         ("gpt2", "translate", "t5-small", "for task generate"),
-        ("t5-small", "generate", "gpt2, llama-160m", "for task translate or summarize or transcribe"),
+        ("t5-small", "generate", "gpt2, llama-160m", "for task translate or summarize or transcribe or speak"),
         ("bert-base", "summarize", "t5-small", "for task classify or answer or fill"),
         ("vit-tiny", "generate", "gpt2, llama-160m", "for task classify"),
         ("llama-160m", "answer", "bert-base", "for task generate"),

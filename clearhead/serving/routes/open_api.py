@@ -10,7 +10,7 @@ from ...apps.answerer import FoundAnswer
 from ...apps.answers import Labelled, LabelSet, Numbered, PlainAnswer, Result, Scored, TargetLabels
 from ...config import TASKS
 from ...decode.continuation import Continuation
-from ...tasks.fill.task import Filled
+from ...tasks.fill.fillings import Filled
 from ...version import __version__
 from ..bodies import JSON
 from ..served_models import ModelShelf

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,65 +21,15 @@ from ...readers.lines import shown
 from ...tokenization.normalise import NEVER
 from ...tokenization.offsets import unknown_texts
 from ...tokenization.ragged import Ragged
-from ...tokenization.tokenizer import Tokenizer
 from ..base import Units, rotary_positions, search_settings_but
 from ..denoise.task import MaskedTokens
 from ..examples import HeldOut
+from .fillings import Candidate, Filled, fill, spelling
 
 if TYPE_CHECKING:
     from ...inspection.views.explanation import Explanation
 
 _PARAGRAPHS = re.compile(r"\n[^\S\n]*\n")
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A token that could fill a mask. `text` is the token without the space before it."""
-
-    token: str
-    text: str
-    probability: float
-
-
-@dataclass(frozen=True)
-class Filled:
-    """A text whose masks are filled with the most probable tokens.
-
-    Attributes:
-        filled: the text with the masks replaced.
-        masks: for each mask, the most probable tokens, best first. Each mask is filled on its own.
-        unknown: words that aren't in the vocabulary.
-        long, cut: always 0, because a text that's too long is an error.
-    """
-
-    text: str
-    filled: str
-    masks: tuple[tuple[Candidate, ...], ...] = ()
-    unknown: tuple[str, ...] = ()
-    long: ClassVar[int] = 0
-    cut: ClassVar[int] = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"format_version": 1, **asdict(self)}
-
-
-def spelling(tokenizer: Tokenizer, token: int) -> str:
-    """Return what a token adds to a text, with the space before it if it has one."""
-    return tokenizer.token_bytes[token].decode("utf-8", "replace")
-
-
-def fill(tokenizer: Tokenizer, text: str, tokens: Sequence[int]) -> str:
-    """Replace the masks of a text with one token each. A token without a space joins the word before it."""
-    first, *rest = text.split(tokenizer.mask_name)
-    filled = first
-    for token, after in zip(tokens, rest):
-        added = spelling(tokenizer, token)
-        if added.startswith(" ") and (not filled or filled[-1].isspace()):
-            added = added[1:]
-        elif added and not added.startswith(" ") and tokenizer.kind != "character":
-            filled = filled.removesuffix(" ")
-        filled += added + after
-    return filled
 
 
 class Filling(MaskedTokens):

@@ -14,7 +14,8 @@ from clearhead.data.running_text import Running
 from clearhead.errors import ConfigError, DataError
 from clearhead.readers.documents import Piece
 from clearhead.readers.skipped import Report
-from clearhead.tasks.fill.task import Filling, fill
+from clearhead.tasks.fill.fillings import fill
+from clearhead.tasks.fill.task import Filling
 from clearhead.tasks.registry import task_of
 from tests.builders import make_encoder_folder
 
