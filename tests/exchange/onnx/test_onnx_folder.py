@@ -4,6 +4,7 @@ import subprocess
 import sys
 from contextlib import redirect_stderr
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,15 +99,21 @@ def test_the_description_names_tensors_tokens_and_limits(folder: Path) -> None:
             assert [(it["name"], it["shape"]) for it in ports] == [(it.name, it.shape) for it in found], name
 
 
-@pytest.mark.slow
-def test_several_labels_have_probabilities_and_thresholds_of_their_own(tmp_path: Path) -> None:
-    app = load(make(tmp_path / "model", "labels"), device="cpu")
+def labelled(tmp_path: Path, kind: str) -> tuple[Any, dict[str, Any], np.ndarray]:
+    """A classifier, the description of its export, and the logits of a text by onnxruntime."""
+    app = load(make(tmp_path / "model", kind), device="cpu")
     export(app.loaded, tmp_path / "onnx", precision="fp32")
     about = json.loads((tmp_path / "onnx" / "model.json").read_text(encoding="utf-8"))
-    assert (about["labels"], about["several_labels"], about["thresholds"]) == (["cold", "warm"], True, [0.0, 1.0])
     tokens = app.task.reader.joined(app.task.reader.encode(["She sings."])[0])
     session = onnxruntime.InferenceSession(tmp_path / "onnx" / "encoder.onnx")
     [logits] = session.run(None, {"source": np.array([tokens[0]])})
+    return app, about, logits
+
+
+@pytest.mark.slow
+def test_several_labels_have_probabilities_and_thresholds_of_their_own(tmp_path: Path) -> None:
+    app, about, logits = labelled(tmp_path, "labels")
+    assert (about["labels"], about["several_labels"], about["thresholds"]) == (["cold", "warm"], True, [0.0, 1.0])
     [found] = app.results(["She sings."])
     expected = [found.probabilities[it] for it in about["labels"]]
     assert (1 / (1 + np.exp(-logits[0]))).tolist() == pytest.approx(expected, abs=1e-6)
@@ -114,12 +121,7 @@ def test_several_labels_have_probabilities_and_thresholds_of_their_own(tmp_path:
 
 @pytest.mark.slow
 def test_targets_have_a_softmax_of_their_own(tmp_path: Path) -> None:
-    app = load(make(tmp_path / "model", "targets"), device="cpu")
-    export(app.loaded, tmp_path / "onnx", precision="fp32")
-    about = json.loads((tmp_path / "onnx" / "model.json").read_text(encoding="utf-8"))
-    tokens = app.task.reader.joined(app.task.reader.encode(["She sings."])[0])
-    session = onnxruntime.InferenceSession(tmp_path / "onnx" / "encoder.onnx")
-    [logits] = session.run(None, {"source": np.array([tokens[0]])})
+    app, about, logits = labelled(tmp_path, "targets")
     [found], start = app.results(["She sings."]), 0
     for name, labels in about["targets"].items():
         own = np.exp(logits[0][start : start + len(labels)])
@@ -131,12 +133,7 @@ def test_targets_have_a_softmax_of_their_own(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_number_needs_mean_and_deviation(tmp_path: Path) -> None:
-    app = load(make(tmp_path / "model", "number"), device="cpu")
-    export(app.loaded, tmp_path / "onnx", precision="fp32")
-    about = json.loads((tmp_path / "onnx" / "model.json").read_text(encoding="utf-8"))
-    tokens = app.task.reader.joined(app.task.reader.encode(["She sings."])[0])
-    session = onnxruntime.InferenceSession(tmp_path / "onnx" / "encoder.onnx")
-    [logits] = session.run(None, {"source": np.array([tokens[0]])})
+    app, about, logits = labelled(tmp_path, "number")
     assert about["mean"] + about["deviation"] * logits[0, 0] == pytest.approx(app("She sings."), abs=1e-5)
 
 

@@ -15,23 +15,19 @@ import clearhead
 from clearhead.config import Config, DataConfig, DecodeConfig
 from clearhead.data.forms import PairForm
 from clearhead.errors import ConfigError, DataError
-from clearhead.model.transformer import EncoderModel, build
+from clearhead.model.transformer import EncoderModel
 from clearhead.readers.column_roles import LABELLED
 from clearhead.readers.pairs import Pairs, Report
 from clearhead.tasks.classify.examples import UNSEEN, label_settings
 from clearhead.tasks.classify.multi_target import TargetClassification, TargetExamples
 from clearhead.tasks.detect import find_task, with_modality
-from clearhead.tasks.registry import task_of
-from clearhead.tokenization.source_and_target import train_tokenizers
+
+from .conftest import TINY, net, tiny_task
 
 TEXTS = ["my invoice is odd", "a crash now", "hello there", "it crashes", "my invoice again"]
 GIVEN = [("billing", "low"), ("bug", "high"), ("other", "low"), ("bug", "low"), ("billing", "high")]
 LABELS = ("queue=billing", "queue=bug", "queue=other", "priority=high", "priority=low")
 TARGETS = {"queue": LABELS[:3], "priority": LABELS[3:]}
-TINY = {
-    "data.tokenizer": "word", "model.d_model": 16, "model.n_heads": 2, "model.d_ff": 24, "model.n_encoder_layers": 1,
-    "train.device": "cpu", "train.threads": 1, "train.precision": "fp32",
-}  # fmt: skip
 
 
 def pairs(given: list[tuple[str, str]] = GIVEN, names: tuple[str, str] = ("queue", "priority")) -> Pairs:
@@ -40,20 +36,12 @@ def pairs(given: list[tuple[str, str]] = GIVEN, names: tuple[str, str] = ("queue
 
 
 def task(**changed: Any) -> TargetClassification:
-    values = {**TINY, "model.topology": "encoder-only", "model.head": "class", "model.n_classes": 5}
-    values |= {"data.labels": LABELS, "data.label_kind": "targets", "model.dropout": 0.0, "train.task": "classify"}
-    values |= {name.replace("__", "."): value for name, value in changed.items()}
-    tokenizers = train_tokenizers(TEXTS, (), Config().override(values).data)
-    config = Config().override(values | {"model.src_vocab_size": tokenizers.source.vocab_size})
-    assert task_of(config) is TargetClassification
-    return TargetClassification(tokenizers, config)
-
-
-def net(own: TargetClassification) -> EncoderModel:
-    torch.manual_seed(0)
-    built = build(own.config.model)
-    assert isinstance(built, EncoderModel)
-    return built.double().eval()
+    return tiny_task(
+        TargetClassification,
+        TEXTS,
+        {"model.n_classes": 5, "data.labels": LABELS, "data.label_kind": "targets"},
+        changed,
+    )
 
 
 def examples(own: TargetClassification) -> TargetExamples:

@@ -22,17 +22,13 @@ from clearhead.readers.pairs import Pairs, Report
 from clearhead.tasks.classify.regression import HEAD, NumberedExamples, Regression
 from clearhead.tasks.detect import find_task
 from clearhead.tasks.preview import preview
-from clearhead.tasks.registry import task_of
-from clearhead.tokenization.source_and_target import train_tokenizers
 from clearhead.training.init_from import InitFrom
+
+from .conftest import TINY, net, tiny_task
 
 TEXTS = ["my invoice is odd", "a crash now", "hello there", "it crashes", "my invoice again"]
 NUMBERS = ["3", "-1.5", " 20 ", "4e1", "7"]
 SCALE = (10.0, 4.0)
-TINY = {
-    "data.tokenizer": "word", "model.d_model": 16, "model.n_heads": 2, "model.d_ff": 24, "model.n_encoder_layers": 1,
-    "train.device": "cpu", "train.threads": 1, "train.precision": "fp32",
-}  # fmt: skip
 
 
 def pairs(numbers: list[str] = NUMBERS) -> Pairs:
@@ -40,21 +36,8 @@ def pairs(numbers: list[str] = NUMBERS) -> Pairs:
 
 
 def task(**changed: Any) -> Regression:
-    values = {**TINY, "model.topology": "encoder-only", "model.head": "class", "model.n_classes": 1}
-    values |= {"data.labels": ("stars",), "data.label_kind": "number", "data.number_scale": SCALE}
-    values |= {"model.dropout": 0.0, "train.r_drop": 0.0, "train.task": "classify"}
-    values |= {name.replace("__", "."): value for name, value in changed.items()}
-    tokenizers = train_tokenizers(TEXTS, (), Config().override(values).data)
-    config = Config().override(values | {"model.src_vocab_size": tokenizers.source.vocab_size})
-    assert task_of(config) is Regression
-    return Regression(tokenizers, config)
-
-
-def net(own: Regression) -> EncoderModel:
-    torch.manual_seed(0)
-    built = build(own.config.model)
-    assert isinstance(built, EncoderModel)
-    return built.double().eval()
+    values = {"model.n_classes": 1, "data.labels": ("stars",), "data.label_kind": "number", "data.number_scale": SCALE}
+    return tiny_task(Regression, TEXTS, values | {"train.r_drop": 0.0}, changed)
 
 
 def examples(own: Regression) -> NumberedExamples:

@@ -15,7 +15,7 @@ import clearhead
 from clearhead.config import Config, DataConfig, DecodeConfig
 from clearhead.data.forms import PairForm
 from clearhead.errors import ConfigError, DataError
-from clearhead.model.transformer import EncoderModel, build
+from clearhead.model.transformer import EncoderModel
 from clearhead.readers.column_roles import LABELLED
 from clearhead.readers.pairs import Pairs, Report
 from clearhead.tasks.classify.examples import UNSEEN
@@ -23,15 +23,12 @@ from clearhead.tasks.classify.several import MultiLabelClassification, SeveralLa
 from clearhead.tasks.classify.task import Classification
 from clearhead.tasks.detect import find_task, with_modality
 from clearhead.tasks.registry import task_of
-from clearhead.tokenization.source_and_target import train_tokenizers
+
+from .conftest import TINY, net, tiny_task
 
 TEXTS = ["my invoice is odd", "a crash and my invoice", "hello there", "it crashes", "my invoice again"]
 SETS = ["billing", "bug\nbilling", "", "bug", "billing"]
 LABELS = ("billing", "bug")
-TINY = {
-    "data.tokenizer": "word", "model.d_model": 16, "model.n_heads": 2, "model.d_ff": 24, "model.n_encoder_layers": 1,
-    "train.device": "cpu", "train.threads": 1, "train.precision": "fp32",
-}  # fmt: skip
 
 
 def pairs(texts: list[str] = TEXTS, sets: list[str] = SETS) -> Pairs:
@@ -39,20 +36,12 @@ def pairs(texts: list[str] = TEXTS, sets: list[str] = SETS) -> Pairs:
 
 
 def task(**changed: Any) -> MultiLabelClassification:
-    values = {**TINY, "model.topology": "encoder-only", "model.head": "class", "model.n_classes": 2}
-    values |= {"data.labels": LABELS, "data.label_kind": "several", "model.dropout": 0.0, "train.task": "classify"}
-    values |= {name.replace("__", "."): value for name, value in changed.items()}
-    tokenizers = train_tokenizers(TEXTS, (), Config().override(values).data)
-    config = Config().override(values | {"model.src_vocab_size": tokenizers.source.vocab_size})
-    assert task_of(config) is MultiLabelClassification
-    return MultiLabelClassification(tokenizers, config)
-
-
-def net(own: MultiLabelClassification) -> EncoderModel:
-    torch.manual_seed(0)
-    built = build(own.config.model)
-    assert isinstance(built, EncoderModel)
-    return built.double().eval()
+    return tiny_task(
+        MultiLabelClassification,
+        TEXTS,
+        {"model.n_classes": 2, "data.labels": LABELS, "data.label_kind": "several"},
+        changed,
+    )
 
 
 def examples(own: MultiLabelClassification) -> SeveralLabels:
