@@ -4,47 +4,42 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 
 from ..api import Translator, load, train
 from ..apps.pages import page_values
-from ..config import Config, preset
+from ..config import Config
 from ..demo.phrasebook import split
+from ..demo.phrasebook_demo import SETTINGS as DEMO
+from ..demo.phrasebook_demo import WATCHED
 from ..errors import DataError
 from ..inspection.page.document import page_document
 from ..version import __version__
 from .grade import EXERCISES, Grade, grade
 from .own_parts import SETTINGS as PARTS
 
+T = TypeVar("T")
+
 MODEL = "model"  # subfolder for the translator
-WATCHED = "The black cat is sleeping."
 _SCORED = 200  # held-out sentences
 _LONGEST = 30  # tokens of an answer by the student's own search
-TRAINING = preset("nano") | {
+TRAINING = {name: value for name, value in DEMO.items() if name != "train.watch"} | {
     "model.dropout": 0.0,
-    "data.tokenizer": "word",
-    "data.joint": False,
-    "data.batch_tokens": 2048,
-    "data.name": "Clearhead's embedded phrasebook",
-    "data.licence": "MIT, as Clearhead itself",
     "train.precision": "fp32",
-    "train.label_smoothing": 0.0,
     "train.steps": 600,
-    "train.lr": 0.006,
     "train.warmup": 75,
-    "train.schedule": "linear",
     "train.eval_every": 200,
     "train.eval_sentences": 100,
     "train.save_every": 600,
 }
-"""The settings of a small translator for the embedded phrasebook."""
+"""The settings of a translator that's trained more briefly than that of the demo."""
 _CARD = re.compile(r'<script type="application/json" id="course">(.*?)</script>', re.DOTALL)
 
 
@@ -58,12 +53,8 @@ def finish(folder: Path, grades: Sequence[Grade]) -> str:
     if done < len(EXERCISES):
         found, fix = f"{done} of {len(EXERCISES)} exercises are done", "complete the others first"
         raise DataError(found, expected="all of them", fix=fix, name=str(folder))
-    training, held_out = split()
     with _importable(folder):
-        pairs = [(it.english, it.french) for it in training]
-        out = train(Config().override(TRAINING | PARTS), folder / MODEL, data=pairs, replace=True)
-        app = cast(Translator, load(out, allow_custom_code=True))
-        scored = [(it.english, it.french) for it in held_out[:: len(held_out) // _SCORED][:_SCORED]]
+        app, scored = small_translator(folder / MODEL, TRAINING | PARTS, _SCORED)
         exact = app.evaluate(scored).scores.exact_match
         sources = [source for source, _ in scored[:3]]
         own = [_by_own_search(app, source) for source in sources]
@@ -98,6 +89,27 @@ def check_again(page: Path) -> list[Grade]:
         for name, text in files.items():
             (Path(place) / f"{name}.py").write_text(text, encoding="utf-8")
         return [grade(Path(place), it) for it in EXERCISES]
+
+
+def small_translator(
+    out: Path, settings: Mapping[str, Any], count: int, on_step: Callable[[dict[str, Any]], object] | None = None
+) -> tuple[Translator, Sequence[tuple[str, str]]]:
+    """Train a translator on the phrasebook, and return it with pairs to score it on, spread over the held-out ones.
+
+    Args:
+        out: the model folder to write.
+        settings: the settings.
+        count: how many pairs to score it on, at most.
+        on_step: called after each update, as by `train`.
+    """
+    training, held_out = ([(it.english, it.french) for it in part] for part in split())
+    train(Config().override(settings), out, data=training, replace=True, on_step=on_step)
+    return cast(Translator, load(out, allow_custom_code=True)), spread(held_out, count)
+
+
+def spread(items: Sequence[T], count: int) -> Sequence[T]:
+    """Return so many items, or all if there are fewer, from the whole sequence."""
+    return items[:: max(1, len(items) // count)][:count]
 
 
 @contextmanager

@@ -1,25 +1,22 @@
 """The break-it lab: train the same small translator with and without one part, and see what the part is for."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..api import Translator, load, train
-from ..config import Config
-from ..demo.phrasebook import split
+from ..demo.phrasebook_demo import WATCHED
 from ..errors import unknown
 from ..model import attention, norms, positions, transformer
-from .finish import TRAINING
+from .finish import TRAINING, small_translator, spread
 from .grade import Matrix
 from .page import document, number_table
 
-_WATCHED = "The black cat is sleeping."
 _SCORED, _SHOWN = 100, 4  # unseen sentences
 _WIDTH, _HEIGHT = 640, 240  # of the curves
 
@@ -111,20 +108,15 @@ def break_it(name: str, folder: Path, steps: int = 400) -> str:
 @contextmanager
 def _without(replaced: tuple[Any, str, Any] | None) -> Iterator[None]:
     """Replace an attribute within this context."""
-    if replaced is None:
+    with ExitStack() as back:
+        if replaced is not None:
+            owner, name, other = replaced
+            back.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, other)
         yield
-        return
-    owner, name, other = replaced
-    before = getattr(owner, name)
-    setattr(owner, name, other)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
 
 
 def _trial(out: Path, steps: int, settings: Mapping[str, Any]) -> _Trial:
-    training, held_out = split()
     losses: list[float] = []
     every = TRAINING | {
         "train.steps": steps,
@@ -133,14 +125,10 @@ def _trial(out: Path, steps: int, settings: Mapping[str, Any]) -> _Trial:
         "train.save_every": steps,
         "decode.engine": "torch",  # other engines have parts of their own
     }
-    note: Callable[[dict[str, Any]], None] = lambda step: losses.append(step["loss"])  # noqa: E731
-    pairs = [(it.english, it.french) for it in training]
-    train(Config().override({**every, **settings}), out, data=pairs, replace=True, on_step=note)
-    app = cast(Translator, load(out))
-    scored = [(it.english, it.french) for it in held_out[:: max(1, len(held_out) // _SCORED)]][:_SCORED]
-    explanation = app.explain(_WATCHED)
+    app, scored = small_translator(out, {**every, **settings}, _SCORED, lambda step: losses.append(step["loss"]))
+    explanation = app.explain(WATCHED)
     weights = explanation.weights("decoder.cross", app.config.model.n_decoder_layers - 1)[0]
-    shown = [source for source, _ in scored[:: max(1, len(scored) // _SHOWN)]][:_SHOWN]
+    shown = [source for source, _ in spread(scored, _SHOWN)]
     answers = dict(zip(shown, app(shown)))
     return _Trial(losses, app.evaluate(scored).scores.exact_match, answers, weights.tolist())
 

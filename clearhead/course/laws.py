@@ -1,4 +1,4 @@
-"""What a law is, and how it's tested: on inputs that grow, so that the first one that breaks it is the smallest."""
+"""Laws that exercises must obey, tested on growing inputs: the first input that breaks a law is the smallest."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,22 +1,29 @@
 """The laws of exercises 1 to 4: attention, masks, one head, many heads (section 3.2)."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from ..model.attention import attention_weights, masked_softmax
-from .laws import Exercise, Work, differs, expect, expect_equal, expect_shape, numbers, past_only, sizes
+from .laws import Broken, Exercise, Work, differs, expect, expect_equal, expect_shape, numbers, past_only, sizes
 
 
 def _attended(work: Work, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """Return output and weights of a student's attention, if they have the right kind and shape."""
-    found = work.attention(q, k, v)
-    expect(isinstance(found, tuple) and len(found) == 2, "attention doesn't return a pair: output, weights")
-    output, weights = found
-    expect_shape(output, (*q.shape[:-1], v.size(-1)), "the output", q=q, k=k, v=v)
-    expect_shape(weights, (*q.shape[:-1], k.size(-2)), "the second result, the weights,", q=q, k=k, v=v)
+    return _pair("attention", work.attention(q, k, v), (*q.shape[:-1], v.size(-1), k.size(-2)), q=q, k=k, v=v)
+
+
+def _pair(function: str, found: object, sizes: Sequence[int], **inputs: object) -> tuple[Tensor, Tensor]:
+    """Return output (..., T, V) and weights (..., T, S) if a function returned them. `sizes` are (..., T, V, S)."""
+    is_pair = isinstance(found, tuple) and len(found) == 2
+    expect(is_pair, f"{function} doesn't return a pair: output, weights", **inputs)
+    output, weights = cast("tuple[Tensor, Tensor]", found)
+    *rows, width, keys = sizes
+    expect_shape(output, (*rows, width), "the output", **inputs)
+    expect_shape(weights, (*rows, keys), "the second result, the weights,", **inputs)
     return output, weights
 
 
@@ -107,8 +114,7 @@ def _nobody_sees_the_future(work: Work) -> None:
         for query, key in (found != past_only(size)).nonzero().tolist()[::-1]:
             leaks = bool(found[query, key])
             what = f"query {query} sees key {key}: the future leaks" if leaks else f"query {query} can't see key {key}"
-            raise_at = "" if size > 1 else ", its own"
-            expect(False, what + raise_at, n=size, mask=found)
+            raise Broken(what if size > 1 else f"{what}, its own", n=size, mask=found)
 
 
 def _masked_keys_weigh_nothing(work: Work) -> None:
@@ -120,7 +126,7 @@ def _masked_keys_weigh_nothing(work: Work) -> None:
         expect_shape(found, scores.shape, "the softmax", scores=scores, mask=mask)
         for query, key in ((found != 0) & ~mask).nonzero().tolist():
             what = f"query {query} may not see key {key}, but gives it a weight of {float(found[query, key]):.3g}"
-            expect(False, what, scores=scores, mask=mask)
+            raise Broken(what, scores=scores, mask=mask)
 
 
 def _the_others_share_the_weight(work: Work) -> None:
@@ -155,7 +161,7 @@ def _outputs_ignore_the_future(work: Work) -> None:
     """Changing a later key and value doesn't change the output of an earlier query."""
     for size in range(2, 6):
         x, mask = numbers(size, 2), past_only(size)
-        before = _masked(work, x, mask)
+        before, _ = _masked(work, x, mask)
         for place in range(1, size):
             changed = x.clone()
             changed[place] += 3
@@ -165,19 +171,15 @@ def _outputs_ignore_the_future(work: Work) -> None:
             expect(at is None, what, x=x)
         for other in (mask, mask.T):  # a mask isn't always causal
             weights = masked_softmax(x @ x.T / math.sqrt(2), other)
-            expect_equal(_masked(work, x, other), weights @ x, "the output", x=x, mask=other)
-            expect_equal(work.masked_attention(x, x, x, other)[1], weights, "the weights", x=x, mask=other)
+            output, found = _masked(work, x, other)
+            expect_equal(output, weights @ x, "the output", x=x, mask=other)
+            expect_equal(found, weights, "the weights", x=x, mask=other)
 
 
-def _masked(work: Work, x: Tensor, mask: Tensor) -> Tensor:
-    """Return the output of a student's masked attention, if it returns a pair."""
+def _masked(work: Work, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Return output and weights of a student's masked attention, if they have the right kind and shape."""
     found = work.masked_attention(x, x, x, mask)
-    is_pair = isinstance(found, tuple) and len(found) == 2
-    expect(is_pair, "masked_attention doesn't return a pair: output, weights", x=x, mask=mask)
-    expect_shape(found[0], x.shape, "the output", x=x, mask=mask)
-    expect_shape(found[1], (*x.shape[:-1], x.size(-2)), "the second result, the weights,", x=x, mask=mask)
-    output: Tensor = found[0]
-    return output
+    return _pair("masked_attention", found, (*x.shape, x.size(-2)), x=x, mask=mask)
 
 
 def _masks_work_in_heads(work: Work) -> None:
@@ -277,7 +279,7 @@ def _four(width: int) -> list[Tensor]:
     return [numbers(width, width, seed=seed) for seed in (3, 4, 5, 6)]
 
 
-def _joined(x: Tensor, memory: Tensor, w: list[Tensor], heads: int, mask: Tensor | None = None) -> Tensor:
+def joined_heads(x: Tensor, memory: Tensor, w: Sequence[Tensor], heads: int, mask: Tensor | None = None) -> Tensor:
     """Return what the heads give side by side, before the output projection."""
     q, k, v = (_in_heads(it @ w[i], heads) for i, it in enumerate((x, memory, memory)))
     return (attention_weights(q, k, mask=mask) @ v).transpose(0, 1).flatten(1)
@@ -289,7 +291,7 @@ def _heads_are_independent(work: Work) -> None:
         width = 2 * heads
         x, w, same = numbers(tokens, width), _four(width), torch.eye(width)
         found = work.multi_head(x, x, *w[:3], same, heads)
-        expect_equal(found, _joined(x, x, w, heads), "with w_o = 1, the output", x=x, n_heads=heads)
+        expect_equal(found, joined_heads(x, x, w, heads), "with w_o = 1, the output", x=x, n_heads=heads)
 
 
 def _an_output_projection_joins_them(work: Work) -> None:
@@ -297,14 +299,14 @@ def _an_output_projection_joins_them(work: Work) -> None:
     for heads in (1, 2):
         x, memory, w = numbers(2, 2 * heads), numbers(3, 2 * heads, seed=1), _four(2 * heads)
         found = work.multi_head(x, memory, *w, heads)
-        expect_equal(found, _joined(x, memory, w, heads) @ w[3], "the output", x=x, memory=memory, n_heads=heads)
+        expect_equal(found, joined_heads(x, memory, w, heads) @ w[3], "the output", x=x, memory=memory, n_heads=heads)
 
 
 def _all_heads_take_the_mask(work: Work) -> None:
     """The mask holds in every head."""
     x, w, mask = numbers(3, 4), _four(4), past_only(3)
     found = work.multi_head(x, x, *w[:3], torch.eye(4), 2, mask=mask)
-    expect_equal(found, _joined(x, x, w, 2, mask), "with a causal mask, the output", x=x)
+    expect_equal(found, joined_heads(x, x, w, 2, mask), "with a causal mask, the output", x=x)
 
 
 def _draw_heads(work: Work) -> Mapping[str, Tensor]:

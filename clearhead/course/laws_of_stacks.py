@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..model.attention import attention_weights
 from ..model.positions import sinusoid
-from .laws import Exercise, Work, differs, expect, expect_equal, expect_shape, namespace, numbers, past_only
+from .laws import Broken, Exercise, Work, differs, expect, expect_equal, expect_shape, namespace, numbers, past_only
+from .laws_of_attention import joined_heads
 
 _WIDTH, _HEADS = 4, 2
 
@@ -28,9 +28,7 @@ def layer_weights(seed: int = 0) -> SimpleNamespace:
 
 
 def _attention(x: Tensor, memory: Tensor, matrices: Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
-    w_q, w_k, w_v, w_o = matrices
-    q, k, v = (it.unflatten(-1, (_HEADS, -1)).transpose(0, 1) for it in (x @ w_q, memory @ w_k, memory @ w_v))
-    return (attention_weights(q, k, mask=mask) @ v).transpose(0, 1).flatten(1) @ w_o
+    return joined_heads(x, memory, matrices, _HEADS, mask) @ matrices[3]
 
 
 def _feed_forward(x: Tensor, w: SimpleNamespace) -> Tensor:
@@ -220,9 +218,7 @@ def _found(work: Work, model: _Next, beam: int, longest: int, alpha: float = 0.0
     try:
         answers = [([int(it) for it in tokens], float(score)) for tokens, score in found]
     except (TypeError, ValueError):
-        raise_ = "beam_search doesn't return a list of pairs: tokens, score"
-        expect(False, raise_, beam=beam)
-        raise
+        raise Broken("beam_search doesn't return a list of pairs: tokens, score", beam=beam) from None
     expect(bool(answers), "beam_search returns no answer", beam=beam, max_len=longest)
     return answers
 

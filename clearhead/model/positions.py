@@ -173,7 +173,7 @@ def stretched(frequency: Tensor, scaling: tuple[float, ...]) -> Tensor:
 
 def rotate(x: Tensor, rotation: Rotation) -> Tensor:
     """Rotate each pair (x_i, x_{i + K/2}) by its angle. (B, H, T, K), (B, 1, T, K) -> (B, H, T, K)"""
-    learned = rotation.cos.requires_grad or rotation.sin.requires_grad  # by a scheme of one's own
+    learned = rotation.cos.requires_grad or rotation.sin.requires_grad  # by a custom scheme
     if x.requires_grad and torch.is_grad_enabled() and not learned:
         return cast(Tensor, _Rotate.apply(x, *rotation))  # type: ignore[no-untyped-call]
     return _rotated(x, *rotation)

@@ -223,6 +223,12 @@ def _answers(task: Sequences, model: Any, encoded: Sequence[Any], decode: Decode
     return [one_line(text) for text in task.tokenizers.target.decode_batch(best)]
 
 
+def measured_tokens(scores: Any) -> dict[str, float]:
+    """Return token accuracy and perplexity by name, if `scores` has them."""
+    found = {"token_accuracy": scores.token_accuracy, "perplexity": scores.perplexity}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def token_numbers(scores: Any) -> dict[str, float]:
     """Return the loss and the token accuracy for the training log, if `scores` has them."""
     if scores.perplexity is None or scores.token_accuracy is None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from clearhead.course import lab
+from clearhead.course import finish, lab
 from clearhead.course.lab import PARTS, break_it
 from clearhead.demo.phrasebook import split
 from clearhead.errors import ConfigError
@@ -16,7 +16,7 @@ def short(monkeypatch):
     training, held_out = split()
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
-    monkeypatch.setattr(lab, "split", lambda: (training[:200], held_out[:8]))
+    monkeypatch.setattr(finish, "split", lambda: (training[:200], held_out[:8]))
     monkeypatch.setattr(lab, "TRAINING", lab.TRAINING | {"train.threads": 1})
     yield
     torch.set_default_dtype(before)

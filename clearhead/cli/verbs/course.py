@@ -40,13 +40,9 @@ def _run(options: Options) -> None:
     if broken is not None and (options.json or options.finish is not None):
         raise UsageError("--break stands alone", fix="leave --json and --finish out", name="--break", value=broken)
     if broken is not None:
-        from ...course.lab import check_part
-
-        check_part(broken)
-    is_new = open_course(folder)
-    if broken is not None:
         _break(broken, folder)
         return
+    is_new = open_course(folder)
     first = folder / EXERCISES[0].name
     if is_new:
         say(f"wrote {len(EXERCISES)} exercises to {folder}")
@@ -64,7 +60,6 @@ def _run(options: Options) -> None:
         say(f"{done} of {len(grades)} exercises are done; your numbers: {page}")
         if left is not None:
             say(f"next: {left}.py, explained in {left}.md")
-
     if options.finish is not None:
         from ...course.finish import finish
         from ...folder.atomic import save_file
@@ -74,10 +69,13 @@ def _run(options: Options) -> None:
 
 
 def _break(part: str, folder: Path) -> None:
-    """Write the page of the lab about a part."""
-    from ...course.lab import break_it
+    """Write the page of the lab about a part to the folder of a course, which may be new."""
+    from ...course.grade import open_course
+    from ...course.lab import break_it, check_part
     from ...folder.atomic import write_file
 
+    check_part(part)
+    open_course(folder)
     page = folder / f"without-{part}.html"
     write_file(page, break_it(part, folder / "lab" / part).encode())
     say(f"wrote {page}")

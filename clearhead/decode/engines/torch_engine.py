@@ -34,7 +34,7 @@ def in_precision(model: nn.Module, precision: str) -> tuple[Any, Autocast]:
 
 
 class InTorch:
-    """What the engines that run the model itself have in common: they run every model on every device."""
+    """Base class of the engines that run the model itself, which can run every model on every device."""
 
     precisions: ClassVar[tuple[str, ...]] = ("fp32", "bf16")
     in_precision = staticmethod(in_precision)

@@ -22,7 +22,7 @@ from ...tokenization.tokenizer import Tokenizer
 from ..base import EvaluationResult, Units
 from ..examples import Examples, HeldOut
 from ..media_kinds import Recordings
-from ..sequences import Sequences, token_numbers
+from ..sequences import Sequences, measured_tokens, token_numbers
 
 _RECORDINGS = Recordings(side=2)
 _CODES = 1024  # default of data.vocab_size
@@ -37,9 +37,8 @@ class SpeechScores:
     perplexity: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        tokens = {"token_accuracy": self.token_accuracy, "perplexity": self.perplexity}
-        known = {name: value for name, value in tokens.items() if value is not None}
-        return {"texts": len(self.distortion.values), **self.distortion.named("mel_distortion"), **known}
+        distortion = self.distortion.named("mel_distortion")
+        return {"texts": len(self.distortion.values), **distortion, **measured_tokens(self)}
 
 
 def _learn(corpus: Corpus, config: Config) -> Tokenizers:

@@ -12,7 +12,7 @@ from ...scoring.summary_scores import Rouge, SummaryScores, first, longest, summ
 from ...scoring.translation_scores import References, TokenCounts
 from ..base import EvaluationResult, Units, rotary_positions
 from ..examples import HeldOut
-from ..sequences import Sequences, token_numbers
+from ..sequences import Sequences, measured_tokens, token_numbers
 
 _PARTS = 3  # sentences or turns in a baseline summary
 _BASELINES: dict[str, Callable[[str, int], str]] = {f"first_{_PARTS}": first, f"longest_{_PARTS}": longest}
@@ -43,11 +43,10 @@ class SummarizationScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: F1 from 0 to 100 with its 95% interval."""
-        tokens = {"token_accuracy": self.token_accuracy, "perplexity": self.perplexity}
         return {
             "documents": self.rouge.documents,
             **_percent(self.rouge),
-            **{name: value for name, value in tokens.items() if value is not None},
+            **measured_tokens(self),
             "baselines": {name: _percent(rouge) for name, rouge in self.baselines.items()},
         }
 

@@ -21,7 +21,7 @@ from ...tokenization.ragged import Ragged
 from ..base import EvaluationResult, Units
 from ..examples import Examples, HeldOut
 from ..media_kinds import Recordings
-from ..sequences import Sequences, token_numbers
+from ..sequences import Sequences, measured_tokens, token_numbers
 from ..source_reader import MediaReader
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ class TranscriptScores:
         values: dict[str, Any] = {"recordings": len(self.wer.edits)}
         for name, it in (("wer", self.wer), ("cer", self.cer)):
             values |= {name: it.rate, f"{name}_interval": [it.low, it.high]}
-        tokens = {"token_accuracy": self.token_accuracy, "perplexity": self.perplexity}
-        return values | {"exact_match": self.exact_match} | {k: it for k, it in tokens.items() if it is not None}
+        return values | {"exact_match": self.exact_match} | measured_tokens(self)
 
 
 class Transcription(Sequences):

@@ -15,7 +15,7 @@ from ...model.fronts.tokens import Embedding
 from ...tasks.base import Dataset, Task
 from ..deadline import AIM, CLOSING, Scoring
 from . import memory_limit
-from .hyperparameters import Chosen, fast_rate, has_open_shape, short_warmup, with_preset
+from .hyperparameters import Chosen, fast_rate, has_open_shape, short_warmup, translates, with_preset
 from .thread_trial import SECONDS, Steps, candidates, time_steps
 
 _SHAPES = ("nano", "mini", "small", "base", "big")
@@ -147,7 +147,7 @@ def _shaped(config: Config, name: str) -> Config:
 def _positions(config: Config) -> list[Chosen]:
     """Return the choice of rotary positions for translation, unless the heads have an odd width."""
     model, choice = config.model, Chosen("model.positions", "rotary", "learn faster with a short budget")
-    suits = config.train.task in (None, "translate") and model.front == "tokens" and model.head_width % 2 == 0
+    suits = translates(config) and model.front == "tokens" and model.head_width % 2 == 0
     return [choice] if suits and config.accepts(choice.name, "budget") else []
 
 

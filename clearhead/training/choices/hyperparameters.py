@@ -116,6 +116,11 @@ def batches_of(config: Config, examples: Dataset) -> Plan:
     return examples.batches(tokens, config.train.seed, config.data.batch_sentences)
 
 
+def translates(config: Config) -> bool:
+    """Return whether a run learns to translate, which it also does if no task is named."""
+    return config.train.task in (None, "translate")
+
+
 def usual_batch(config: Config, n_tokens: int) -> int:
     """Return `data.batch_tokens`, or else the batch size for the number of tokens per epoch.
 
@@ -131,7 +136,7 @@ def usual_batch(config: Config, n_tokens: int) -> int:
     elif n_tokens < 100_000:
         tokens = 1024
     else:
-        short = bool(config.train.budget) and config.train.device == "cpu" and config.train.task in (None, "translate")
+        short = bool(config.train.budget) and config.train.device == "cpu" and translates(config)
         few = config.model.topology == "decoder-only" and n_tokens < 10_000_000
         tokens = 2048 if short or few else 4096
     return max(tokens, config.data.max_len + 1)

@@ -16,7 +16,7 @@ function weighed(page, t) {
 }
 
 /** The probability of drawing each token: divided by the temperature, then only the k most likely, then the fewest that reach p. */
-export function drawable(page, t, {temperature, k, p} = ALL) {
+function drawable(page, t, {temperature, k, p} = ALL) {
   const all = weighed(page, t), weights = all.map((it, i) => (i < k ? Math.exp((it.logp - all[0].logp) / temperature) : 0)), sum = all.reduce((total, it, i) => total + it.n * weights[i], 0);
   let before = 0;
   const kept = all.map(({n}, i) => {
