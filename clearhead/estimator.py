@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .api import load, train
-from .apps.answers import Labelled
 from .apps.classifier import Classifier
 from .apps.inputs import as_texts
 from .config import Config, messages
 from .errors import ConfigError, DataError
 from .exchange.targets import export_merged
 from .folder.adapters import is_adapter
+from .tasks.classify.records import Labelled
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin

@@ -17,7 +17,8 @@ from ..errors import DataError
 from ..readers.questions import Paragraph, Question
 from ..tasks.answer.task import QuestionAnswering
 from ..tasks.answer.windows import NOTHING, Passage
-from .answers import Reading, Record
+from ..tasks.examples import Record
+from .answers import Reading
 from .app import ONE, App, all_settings_but
 from .inputs import as_text, as_texts
 

@@ -1,18 +1,9 @@
-"""Records of a model's answers: translations with alternatives and scores, and labels."""
+"""Records of a model's answers, such as translations with alternatives and scores."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, cast
+from dataclasses import dataclass
+from typing import Any
 
-from ..scoring.number_scores import spelled
-
-
-class Record:
-    """What records that are printed or sent have in common."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"format_version": 1, **asdict(cast(Any, self))}
+from ..tasks.examples import Record
 
 
 @dataclass(frozen=True)
@@ -82,98 +73,10 @@ class Scored(Record, ScoredAnswer):
 
 
 @dataclass(frozen=True)
-class Labelled(Record):
-    """The most likely label of a text.
-
-    Attributes:
-        probabilities: the probability of each label, most likely first.
-        unknown: as in `Reading`.
-        long: always 0, because training cuts long texts too.
-        cut: as in `Reading`.
-    """
-
-    text: str
-    label: str
-    probability: float
-    probabilities: Mapping[str, float]
-    unknown: tuple[str, ...] = ()
-    long: ClassVar[int] = 0
-    cut: int = 0
-
-
-@dataclass(frozen=True)
 class EmbeddedRow(Reading):
     """The embedding (D,) of a row, with the fields of `Reading`."""
 
     embedding: Any = None
-
-
-@dataclass(frozen=True)
-class LabelSet(Record):
-    """The labels of a text that can have any number of them.
-
-    Attributes:
-        label: the labels, joined by the separator of data.label_kind.
-        labels: the labels, most likely first.
-        probabilities: the probability of each label of the model, most likely first. They don't sum to 1.
-        unknown: as in `Reading`.
-        long: always 0, because training cuts long texts too.
-        cut: as in `Reading`.
-    """
-
-    text: str
-    label: str
-    labels: tuple[str, ...]
-    probabilities: Mapping[str, float]
-    unknown: tuple[str, ...] = ()
-    long: ClassVar[int] = 0
-    cut: int = 0
-
-
-@dataclass(frozen=True)
-class TargetLabels(Record):
-    """The most likely label of a text for each target.
-
-    Attributes:
-        label: the labels, joined by "|", in the order of the targets.
-        labels: the label of each target.
-        probability: the probability of each of these labels.
-        probabilities: for each target, the probability of each label, most likely first.
-        unknown: as in `Reading`.
-        long: always 0, because training cuts long texts too.
-        cut: as in `Reading`.
-    """
-
-    text: str
-    label: str
-    labels: Mapping[str, str]
-    probability: Mapping[str, float]
-    probabilities: Mapping[str, Mapping[str, float]]
-    unknown: tuple[str, ...] = ()
-    long: ClassVar[int] = 0
-    cut: int = 0
-
-
-@dataclass(frozen=True)
-class Numbered(Record):
-    """A number that a text has according to a model.
-
-    Attributes:
-        unknown: as in `Reading`.
-        long: always 0, because training cuts long texts too.
-        cut: as in `Reading`.
-    """
-
-    text: str
-    number: float
-    unknown: tuple[str, ...] = ()
-    long: ClassVar[int] = 0
-    cut: int = 0
-
-    @property
-    def label(self) -> str:
-        """The number as it's printed."""
-        return spelled(self.number)
 
 
 @dataclass(frozen=True)

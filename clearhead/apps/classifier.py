@@ -6,25 +6,17 @@ app.results(["The match ended in a draw."])    # with the probabilities of all l
 app.explain("The match ended in a draw.")      # with every step of attention
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast, overload
 
-import numpy as np
-
-from ..config.task_spec import Column
-from ..readers.column_roles import OF_PROBABILITY
-from ..tasks.classify.multi_target import TargetClassification
-from ..tasks.classify.regression import Regression
-from ..tasks.classify.several import MultiLabelClassification
+from ..tasks.classify.records import ClassRecord
 from ..tasks.classify.task import Classification
-from .answers import Labelled, LabelSet, Numbered, Reading, TargetLabels
+from .answers import Reading
 from .app import App, all_settings_but
 from .inputs import as_source, as_sources, is_one_source
 
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
-
-_Found: TypeAlias = Labelled | LabelSet | TargetLabels | Numbered
 
 
 class Classifier(App):
@@ -38,20 +30,6 @@ class Classifier(App):
         """All labels, in alphabetical order."""
         return self.task.labels
 
-    @property
-    def columns(self) -> Mapping[str, Column]:
-        if isinstance(self.task, MultiLabelClassification):
-            return {"label": Column("label")}
-        if isinstance(self.task, Regression):
-            return {"number": Column("number", "number")}
-        if not isinstance(self.task, TargetClassification):
-            return super().columns
-        names = [it.name for it in self.task.targets]
-        each = [
-            {it: Column("labels", key=it), f"{it}{OF_PROBABILITY}": Column("probability", "number", it)} for it in names
-        ]
-        return {name: column for own in each for name, column in own.items()}
-
     @overload
     def __call__(self, text: str, **decode: Any) -> str: ...
     @overload
@@ -64,19 +42,16 @@ class Classifier(App):
         """
         one = is_one_source(text, self.task.modalities)
         results = self.results([cast(str, text)] if one else text, **decode)
-        found = [_labels(it) for it in results]
+        found = [it.answer for it in results]
         return found[0] if one else found
 
-    def results(
-        self, texts: Sequence[str], **decode: Any
-    ) -> list[Labelled] | list[LabelSet] | list[TargetLabels] | list[Numbered]:
+    def results(self, texts: Sequence[str], **decode: Any) -> list[ClassRecord]:
         """Label texts and return full records in the same order. Long texts are truncated."""
-        texts = as_sources(texts, self.task.modalities)
-        encoded, cut = self.task.reader.encode(texts)
+        texts, reader = as_sources(texts, self.task.modalities), self.task.reader
+        encoded, cut = reader.encode(texts)
         together = self.decode_config(**decode).batch_tokens
-        found = self.task.log_probabilities(self.model, self.task.reader.joined(encoded), together)
-        values = found if isinstance(self.task, Regression) else np.exp(found)
-        return cast("list[Labelled]", [*map(self._result, texts, values.tolist(), cut)])
+        scores = self.task.log_probabilities(self.model, reader.joined(encoded), together)
+        return [*map(self.task.record, texts, scores, map(reader.unknown_words, texts), cut)]
 
     def explain(self, text: str, **decode: Any) -> "Explanation":
         """Label a text and record the model's computation. A long text is truncated."""
@@ -85,33 +60,3 @@ class Classifier(App):
     def reading(self, text: str) -> Reading:
         [_, [cut]] = self.task.reader.encode([as_source(text, self.task.modalities)])
         return Reading(self.task.reader.unknown_words(text), cut=cut)
-
-    def _result(self, text: str, probabilities: list[float], cut: int) -> _Found:
-        unknown = self.task.reader.unknown_words(text)
-        if isinstance(self.task, Regression):
-            return Numbered(text, probabilities[0], unknown, cut=cut)
-        if isinstance(self.task, TargetClassification):
-            ranked = {it.name: _ranked(it.labels, probabilities[it.place]) for it in self.task.targets}
-            labels = {name: next(iter(own)) for name, own in ranked.items()}
-            p = {name: own[labels[name]] for name, own in ranked.items()}
-            return TargetLabels(text, self.task.joined(labels.values()), labels, p, ranked, unknown, cut=cut)
-        of_label = _ranked(self.labels, probabilities)
-        if isinstance(self.task, MultiLabelClassification):
-            chosen = self.task.chosen(probabilities)
-            return LabelSet(text, self.task.separator.join(chosen), tuple(chosen), of_label, unknown, cut=cut)
-        best = next(iter(of_label))
-        return Labelled(text, best, of_label[best], of_label, unknown, cut=cut)
-
-
-def _ranked(labels: Sequence[str], p: Sequence[float]) -> dict[str, float]:
-    """Return the probability of each label, the highest first."""
-    return dict(sorted(zip(labels, p), key=lambda it: -it[1]))
-
-
-def _labels(found: _Found) -> Any:
-    """Return what is said of a text."""
-    if isinstance(found, LabelSet):
-        return [*found.labels]
-    if isinstance(found, Numbered):
-        return found.number
-    return dict(found.labels) if isinstance(found, TargetLabels) else found.label

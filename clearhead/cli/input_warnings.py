@@ -13,7 +13,8 @@ _POSITION = 0.04  # seconds of audio
 
 if TYPE_CHECKING:
     from ..apps.answerer import FoundAnswer
-    from ..apps.answers import Labelled, Reading, Result
+    from ..apps.answers import Reading, Result
+    from ..tasks.classify.records import ClassRecord
     from ..tasks.fill.fillings import Filled
 
 _FILE_NAME = re.compile(
@@ -22,14 +23,14 @@ _FILE_NAME = re.compile(
 _TABLE_NAME = re.compile(rf".+({'|'.join(map(re.escape, (*TABLES, '.ndjson')))})(\.gz|\.xz)?", re.I)
 
 
-def warn(place: str, line: Line, result: "Reading | Result | Labelled | FoundAnswer | Filled") -> None:
+def warn(place: str, line: Line, result: "Reading | Result | ClassRecord | FoundAnswer | Filled") -> None:
     """Warn about damaged bytes, excessive length or unknown words in an input text."""
     for warning in warnings_of(place, line, result):
         say(warning)
 
 
 def warnings_of(
-    place: str, line: Line, result: "Reading | Result | Labelled | FoundAnswer | Filled"
+    place: str, line: Line, result: "Reading | Result | ClassRecord | FoundAnswer | Filled"
 ) -> tuple[str, ...]:
     """Return warnings about damaged bytes, excessive length or unknown words in an input text."""
     found = [_damaged(place)] if line.damaged else []
@@ -46,7 +47,7 @@ def warnings_of(
     return tuple(found)
 
 
-def warnings_of_cut(name: str, result: "Reading | Result | Labelled") -> tuple[str, ...]:
+def warnings_of_cut(name: str, result: "Reading | Result | ClassRecord") -> tuple[str, ...]:
     """Return a warning about a recording that is too long, or nothing."""
     if not result.cut:
         return ()

@@ -12,8 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..config import Config, DecodeConfig, SpecialTokens, settings
+from ..config import TASKS, Config, DecodeConfig, SpecialTokens, settings
 from ..config.custom_code import custom_parts
+from ..config.task_spec import Column
 from ..data.forms import Divided, Form
 from ..data.store import token_type
 from ..errors import ConfigError, DataError
@@ -218,6 +219,12 @@ class Task(ABC):
             ConfigError: the task needs more than a text, or has no explanation.
         """
         raise needs_more(self.verb)
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """The new columns of an answered table."""
+        spec = TASKS.get(self.config.train.task or "translate")
+        return spec.columns if spec and spec.columns else {self.units.answer: Column("text")}
 
     def check_search(self, model: Any) -> None:
         """Raise an error if the decoding settings don't fit the model and its vocabulary."""

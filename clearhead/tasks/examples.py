@@ -1,9 +1,9 @@
 """What tasks exchange with training, evaluation and the apps: examples, batches, held-out data and results."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 
@@ -55,6 +55,14 @@ class TaskScores(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON. `scoring.score_labels` has a label for each name."""
+
+
+class Record:
+    """An answer as it's printed or sent. Subclasses are dataclasses."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"format_version": 1, **asdict(cast(Any, self))}
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,7 @@ class RowAnswers(ABC):
     @property
     def columns(self) -> Mapping[str, Column]:
         """The new columns of an answered table."""
-        spec = TASKS.get(self.config.train.task or "translate")
-        return spec.columns if spec and spec.columns else {self.task.units.answer: Column("text")}
+        return self.task.columns
 
     def annotate(self, frame: Any, *, text: str = "", **decode: Any) -> Any:
         """Answer the rows of a table, and return a table of the same kind with the answers as new columns.

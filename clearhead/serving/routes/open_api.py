@@ -7,9 +7,10 @@ import msgspec
 from starlette.routing import Route
 
 from ...apps.answerer import FoundAnswer
-from ...apps.answers import Labelled, LabelSet, Numbered, PlainAnswer, Result, Scored, TargetLabels
+from ...apps.answers import PlainAnswer, Result, Scored
 from ...config import TASKS
 from ...decode.continuation import Continuation
+from ...tasks.classify.records import Labelled, LabelSet, Numbered, TargetLabels
 from ...tasks.fill.fillings import Filled
 from ...version import __version__
 from ..bodies import JSON

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...config import DecodeConfig
+from ...config.task_spec import Column
 from ...decode.model_handle import ModelHandle, as_module
-from ...readers.column_roles import by_target, label_list
+from ...readers.column_roles import OF_PROBABILITY, by_target, label_list
 from ...readers.pairs import Pairs
 from ...scoring.bootstrap import Estimate, FloatArray, estimates
 from ...tokenization.ragged import IntArray, Ragged
 from ..base import EvaluationResult, HeldOut
 from ..source_reader import SourceReader
 from .examples import HeldOutLabelled, LabelledExamples, expect_targets
+from .records import TargetLabels, ranked
 from .task import Classification
 
 if TYPE_CHECKING:
@@ -136,6 +138,14 @@ class TargetClassification(Classification):
             found.append(Target(name, place, Classification(self.tokenizers, config)))
         return found
 
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        found = {}
+        for it in self.targets:
+            found[it.name] = Column("labels", key=it.name)
+            found[f"{it.name}{OF_PROBABILITY}"] = Column("probability", "number", it.name)
+        return found
+
     def joined(self, labels: Iterable[str]) -> str:
         """Return the labels of a text as one line."""
         return self.config.data.label_separator.join(labels)
@@ -169,12 +179,12 @@ class TargetClassification(Classification):
 
         return torch.cat([logits[:, it.place].log_softmax(-1) for it in self.targets], dim=-1)
 
-    def answers(self, model: "nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
-        """Return the most likely labels of each text, one for each target, joined by "|"."""
-        encoded, _ = self.reader.encode(texts)
-        log_p = self.log_probabilities(model, self.reader.joined(encoded), decode.batch_tokens)
-        each = [[it.labels[number] for number in log_p[:, it.place].argmax(1)] for it in self.targets]
-        return [self.joined(labels) for labels in zip(*each)]
+    def record(self, text: str, scores: FloatArray, unknown: tuple[str, ...] = (), cut: int = 0) -> TargetLabels:
+        p = np.exp(scores)
+        each = {it.name: ranked(it.labels, p[it.place].tolist()) for it in self.targets}
+        labels = {name: next(iter(own)) for name, own in each.items()}
+        best = {name: own[labels[name]] for name, own in each.items()}
+        return TargetLabels(text, self.joined(labels.values()), labels, best, each, unknown, cut=cut)
 
     def evaluate(  # type: ignore[override]
         self, model: "ModelHandle | nn.Module", held_out: HeldOutTargets, decode: DecodeConfig

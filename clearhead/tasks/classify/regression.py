@@ -1,6 +1,6 @@
 """Regression: an encoder whose only output is a number, trained on the squared error of standardised numbers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...config import Config, DecodeConfig
+from ...config.task_spec import Column
 from ...config.values import require
 from ...data.corpus import LabelledCorpus
 from ...data.encoding import Encoded
@@ -23,6 +24,7 @@ from ...tokenization.ragged import IntArray, Ragged
 from ..base import EvaluationResult, ExampleEncoder, HeldOut
 from ..source_reader import SourceReader, on_device
 from .examples import LabelledEncoder, LabelledExamples, unusable
+from .records import Numbered
 from .task import Classification
 
 if TYPE_CHECKING:
@@ -182,6 +184,10 @@ class Regression(Classification):
         return {"data.labels": labels, "model.n_classes": 1, "data.number_scale": (mean, deviation)}
 
     @property
+    def columns(self) -> Mapping[str, Column]:
+        return {"number": Column("number", "number")}
+
+    @property
     def scale(self) -> tuple[float, float]:
         """The mean and the deviation of the training data's numbers."""
         mean, deviation = self.config.data.number_scale or (0.0, 1.0)
@@ -220,11 +226,8 @@ class Regression(Classification):
         mean, deviation = self.scale
         return logits * deviation + mean
 
-    def answers(self, model: "nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
-        """Return the number of each text."""
-        encoded, _ = self.reader.encode(texts)
-        found = self.log_probabilities(model, self.reader.joined(encoded), decode.batch_tokens)
-        return [spelled(it) for it in found[:, 0].tolist()]
+    def record(self, text: str, scores: FloatArray, unknown: tuple[str, ...] = (), cut: int = 0) -> Numbered:
+        return Numbered(text, float(scores[0]), unknown, cut=cut)
 
     def evaluate(  # type: ignore[override]
         self, model: "ModelHandle | nn.Module", held_out: HeldOutNumbered, decode: DecodeConfig

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...config import Config, DecodeConfig
+from ...config.task_spec import Column
 from ...config.values import require
 from ...decode.model_handle import ModelHandle, as_module
 from ...readers.column_roles import label_list
@@ -25,6 +26,7 @@ from ...tokenization.ragged import IntArray, Ragged
 from ..base import EvaluationResult, HeldOut
 from ..source_reader import SourceReader, on_device
 from .examples import UNSEEN, LabelledExamples
+from .records import LabelSet, ranked
 from .task import Classification
 
 if TYPE_CHECKING:
@@ -113,6 +115,10 @@ class MultiLabelClassification(Classification):
         return super().derived(config)
 
     @property
+    def columns(self) -> Mapping[str, Column]:
+        return {"label": Column("label")}
+
+    @property
     def separator(self) -> str:
         """The separator of the labels in an answer."""
         return self.config.data.label_separator
@@ -152,11 +158,10 @@ class MultiLabelClassification(Classification):
 
         return logsigmoid(logits)
 
-    def answers(self, model: "nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
-        """Return the labels of each text, joined by the separator of data.label_kind."""
-        encoded, _ = self.reader.encode(texts)
-        p = np.exp(self.log_probabilities(model, self.reader.joined(encoded), decode.batch_tokens))
-        return [self.separator.join(self.chosen(it)) for it in p.tolist()]
+    def record(self, text: str, scores: FloatArray, unknown: tuple[str, ...] = (), cut: int = 0) -> LabelSet:
+        p = np.exp(scores).tolist()
+        chosen = self.chosen(p)
+        return LabelSet(text, self.separator.join(chosen), tuple(chosen), ranked(self.labels, p), unknown, cut=cut)
 
     def evaluate(  # type: ignore[override]
         self, model: "ModelHandle | nn.Module", held_out: HeldOutSeveral, decode: DecodeConfig

@@ -20,6 +20,7 @@ from ...tokenization.source_and_target import Tokenizers
 from ..base import EvaluationResult, ExampleEncoder, Task, Units, check_filled, rotary_positions, search_settings_but
 from ..source_reader import SourceReader, TextReader, longest_text, on_device
 from .examples import HeldOutLabelled, LabelledEncoder, LabelledExamples, LabelScores, label_settings
+from .records import ClassRecord, Labelled, ranked
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -153,10 +154,20 @@ class Classification(Task):
         return logits.log_softmax(-1)
 
     def answers(self, model: "nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
-        """Return the most likely label of each text."""
+        """Return the label of each text as it's printed."""
         encoded, _ = self.reader.encode(texts)
-        log_p = self.log_probabilities(model, self.reader.joined(encoded), decode.batch_tokens)
-        return [self.labels[number] for number in log_p.argmax(1)]
+        scores = self.log_probabilities(model, self.reader.joined(encoded), decode.batch_tokens)
+        return [self.record(*it).label for it in zip(texts, scores)]
+
+    def record(self, text: str, scores: FloatArray, unknown: tuple[str, ...] = (), cut: int = 0) -> ClassRecord:
+        """Return what the model says about a text.
+
+        Args:
+            scores: a row of `log_probabilities` (C,).
+        """
+        p = ranked(self.labels, np.exp(scores).tolist())
+        best = next(iter(p))
+        return Labelled(text, best, p[best], p, unknown, cut=cut)
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
         """Label one text and record every step. A long text or recording is truncated.

@@ -1,10 +1,11 @@
 """Fillings of the masks in a text."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 from ...tokenization.tokenizer import Tokenizer
+from ..examples import Record
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Filled:
+class Filled(Record):
     """A text whose masks are filled with the most probable tokens.
 
     Attributes:
@@ -33,9 +34,6 @@ class Filled:
     unknown: tuple[str, ...] = ()
     long: ClassVar[int] = 0
     cut: ClassVar[int] = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"format_version": 1, **asdict(self)}
 
 
 def spelling(tokenizer: Tokenizer, token: int) -> str:
