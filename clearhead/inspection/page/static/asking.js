@@ -90,8 +90,8 @@ export function askingForm(asker) {
   const model = h("select", {"aria-label": "Model"}, asker.models.map(it => h("option", {value: it.name, selected: it.name === asker.question.model}, it.name)));
   const text = h("textarea", {rows: 2, "aria-label": "Text", placeholder: "Write a text here"}, asker.question.text);
   const context = h("textarea", {rows: 4, "aria-label": "Text to find the answer in", placeholder: "The text to find the answer in"}, asker.question.context);
-  const file = h("input", {type: "file", "aria-label": "File"}), button = h("button", {class: "button main", type: "submit"}), status = h("p", {class: "status", role: "status"});
-  const node = h("form", {class: "asking"}, asker.models.length > 1 ? model : null, text, context, file, button);
+  const file = h("input", {type: "file", "aria-label": "File"}), button = h("button.button.main", {type: "submit"}), status = h("p.status", {role: "status"});
+  const node = h("form.asking", asker.models.length > 1 ? model : null, text, context, file, button);
 
   function fits() {
     const {task, reads} = of() ?? {}, media = MEDIA[reads];
@@ -112,7 +112,7 @@ export function askingForm(asker) {
   function say(state, message) {
     node.setAttribute("aria-busy", state === "busy");
     status.classList.toggle("wrong", state === "failed");
-    status.replaceChildren(...(state === "busy" ? ["Thinking … ", h("span", {class: "draft", "aria-hidden": "true"}, message)] : state === "failed" ? [message, " ", h("button", {type: "button", class: "button", onclick: asker.retry}, "Retry")] : []));
+    status.replaceChildren(...(state === "busy" ? ["Thinking … ", h("span.draft", {"aria-hidden": "true"}, message)] : state === "failed" ? [message, " ", h("button", {type: "button", class: "button", onclick: asker.retry}, "Retry")] : []));
   }
 
   node.addEventListener("submit", event => { event.preventDefault(); send().catch(error => say("failed", error.message)); });

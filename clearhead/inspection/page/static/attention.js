@@ -42,19 +42,19 @@ function strike(context, x, y, width, height) {
 
 export function attention(page, state, asker, signal) {
   const heads = page.places.reduce((sum, it) => sum + page.attention[it].reduce((n, layer) => n + layer.heads, 0), 0);
-  const many = page.places.some(it => page.attention[it][0].heads > 6), kinds = h("div", {class: `kinds${many ? " many" : ""}`, role: "group", "aria-label": "Heads"}), opened = openHead(page, state), over = page.media?.maps ? overInput(page, state) : null, sorts = h("div", {class: "tools"});
+  const many = page.places.some(it => page.attention[it][0].heads > 6), kinds = h("div", {class: `kinds${many ? " many" : ""}`, role: "group", "aria-label": "Heads"}), opened = openHead(page, state), over = page.media?.maps ? overInput(page, state) : null, sorts = h("div.tools");
   let sort = "layer", minis = [], pictures = [];
-  const legend = h("div", {class: "legend"}, h("span", {}, "0"), h("i"), h("span", {}, "1 weight"));
-  for (const [name, text] of Object.entries(SORTS).filter(([name]) => name !== "worth" || page.measured)) sorts.append(h("button", {class: "button", "data-sort": name, onclick: () => { sort = name; build(); update(state.now, null); }}, text));
+  const legend = h("div.legend", h("span", "0"), h("i"), h("span", "1 weight"));
+  for (const [name, text] of Object.entries(SORTS).filter(([name]) => name !== "worth" || page.measured)) sorts.append(h("button.button", {"data-sort": name, onclick: () => { sort = name; build(); update(state.now, null); }}, text));
   const node = section("attention", "Attention", `${heads} heads; each row is one query ${page.media ? "position" : "token"}; entropy in bits`, [sorts, legend], over?.node, kinds, opened.node);
 
   const seen = new IntersectionObserver(entries => entries.forEach(it => { if (it.isIntersecting) { it.target.draw(); seen.unobserve(it.target); } }), {rootMargin: "400px"});
   const worth = (place, l, head) => { const [stack, kind] = place.split("."); return page.without?.[`${stack}.${l}.${kind}.head.${head}`]?.change ?? 0; };
 
   function mini(place, layer, head, l) {
-    const canvas = h("canvas"), tick = h("i", {class: "tick"}), off = layer.off(head), entropy = layer.entropy[head].toFixed(2), title = `${PLACES[place][0]} layer ${l + 1} head ${head + 1}`;
-    const button = h("button", {class: "mini", "data-k": place, "data-l": l, "data-h": head, "aria-label": `${title}, ${finding(page, place, layer, head)}${off ? "" : `, entropy ${entropy} bits`}`,
-      onclick: () => state.set({k: place, l, h: head})}, h("span", {class: "frame"}, canvas, tick), h("small", {}, off ? "off" : sort === "worth" ? signed(worth(place, l, head)) : entropy));
+    const canvas = h("canvas"), tick = h("i.tick"), off = layer.off(head), entropy = layer.entropy[head].toFixed(2), title = `${PLACES[place][0]} layer ${l + 1} head ${head + 1}`;
+    const button = h("button.mini", {"data-k": place, "data-l": l, "data-h": head, "aria-label": `${title}, ${finding(page, place, layer, head)}${off ? "" : `, entropy ${entropy} bits`}`,
+      onclick: () => state.set({k: place, l, h: head})}, h("span.frame", canvas, tick), h("small", off ? "off" : sort === "worth" ? signed(worth(place, l, head)) : entropy));
     button.draw = () => off || paint(canvas, layer, head);
     canvas.style.setProperty("aspect-ratio", `${layer.columns} / ${layer.rows}`);
     minis.push({button, tick, place, layer, head, l});
@@ -64,7 +64,7 @@ export function attention(page, state, asker, signal) {
   /** The mean of a layer's heads, at the end of its row. */
   function mean(place, layer, l) {
     const on = headsOn(layer).length, own = {...layer, off: () => !on, at: (_, row, column) => layer.mean(row, column)};
-    const canvas = h("canvas", {role: "img", "aria-label": `${PLACES[place][0]} layer ${l + 1}, mean of ${on} heads, ${finding(page, place, own, 0)}`}), node = h("div", {class: "mini mean"}, h("span", {class: "frame"}, canvas), h("small", {}, on ? "mean" : "off"));
+    const canvas = h("canvas", {role: "img", "aria-label": `${PLACES[place][0]} layer ${l + 1}, mean of ${on} heads, ${finding(page, place, own, 0)}`}), node = h("div.mini.mean", h("span.frame", canvas), h("small", on ? "mean" : "off"));
     node.draw = () => on && paint(canvas, own, 0);
     canvas.style.setProperty("aspect-ratio", `${layer.columns} / ${layer.rows}`);
     return shown(node);
@@ -81,15 +81,15 @@ export function attention(page, state, asker, signal) {
     sorts.querySelectorAll("button").forEach(it => it.setAttribute("aria-pressed", it.dataset.sort === sort));
     kinds.replaceChildren(...page.places.map(place => {
       const layers = page.attention[place], [title, about] = PLACES[place], across = Math.min(9, layers[0].heads + 1);
-      const grid = h("div", {class: "grid", style: {"--across": across}});
-      if (sort === "layer") layers.forEach((layer, l) => grid.append(h("span", {}, `layer ${l + 1}`), h("div", {class: "row"}, [...Array(layer.heads).keys()].map(head => mini(place, layer, head, l)), mean(place, layer, l))));
+      const grid = h("div.grid", {style: {"--across": across}});
+      if (sort === "layer") layers.forEach((layer, l) => grid.append(h("span", `layer ${l + 1}`), h("div.row", [...Array(layer.heads).keys()].map(head => mini(place, layer, head, l)), mean(place, layer, l))));
       else {
         const all = layers.flatMap((layer, l) => [...Array(layer.heads).keys()].map(head => [layer, head, l]));
         const key = ([layer, head, l]) => (layer.off(head) ? Infinity : sort === "worth" ? worth(place, l, head) : layer.entropy[head]);
         all.sort((a, b) => (key(a) === key(b) ? 0 : key(a) - key(b)));
-        grid.append(h("span", {}, sort === "worth" ? "largest drop first" : "sharpest first"), h("div", {class: "row"}, all.map(([layer, head, l]) => mini(place, layer, head, l))));
+        grid.append(h("span", sort === "worth" ? "largest drop first" : "sharpest first"), h("div.row", all.map(([layer, head, l]) => mini(place, layer, head, l))));
       }
-      return h("div", {class: "kind"}, h("h3", {}, title, h("span", {}, about)), grid);
+      return h("div.kind", h("h3", title, h("span", about)), grid);
     }));
     roving(kinds, "button.mini");
   }

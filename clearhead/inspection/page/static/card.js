@@ -4,7 +4,7 @@ import {bar, g, h} from "./dom.js";
 import {contributions, looks, saidAt, visible, whyRow} from "./data.js";
 import {force, prefixAt, textsAt} from "./forcing.js";
 import {alternatives, fallsOf, origin} from "./sentence.js";
-import {bySize, count, largestOf, ordinal, percent, signed} from "./numbers.js";
+import {bySize, chance, count, largestOf, ordinal, percent, signed} from "./numbers.js";
 import {partKind, partName} from "./parts.js";
 
 const SHOWN = 3;
@@ -14,7 +14,7 @@ const most = (values, n = SHOWN) => values.map((it, i) => [i, it]).sort(bySize).
 /** A block of the card with a link to its view. A wide one takes a whole row on a phone. */
 function block(title, link, to, ...content) {
   const [view, wide] = to.split(" ");
-  return h("div", {class: `block ${wide ?? ""}`}, h("h3", {}, title, link && h("a", {href: `#${view}`, "data-view": view}, link)), ...content);
+  return h("div", {class: `block ${wide ?? ""}`}, h("h3", title, link && h("a", {href: `#${view}`, "data-view": view}, link)), ...content);
 }
 
 const token = it => h("span", {class: it.own ? "own" : "", dir: "auto"}, it.name);
@@ -36,10 +36,10 @@ function ranks(page, at) {
 
 /** The other tokens at this place. Choosing one continues from it. */
 function instead(page, asker, t) {
-  const others = alternatives(page, t).slice(0, SHOWN), note = h("p", {class: "note", "aria-live": "polite"});
+  const others = alternatives(page, t).slice(0, SHOWN), note = h("p.note", {"aria-live": "polite"});
   if (!others.length) return null;
-  const choose = it => (page.writes ? h("button", {class: "choice own", dir: "auto", "aria-label": `Continue from ${it.name}`, onclick: () => force(page, asker, prefixAt(page, t, it.id), textsAt(page, t, it.text), note)}, it.name) : h("span", {class: "own", dir: "auto"}, it.name));
-  return block("Alternatives", page.search ? "Decoding" : "", "decoding", h("div", {class: "bars"}, others.map(it => [choose(it), h("span"), h("span", {class: "number"}, percent(Math.exp(it.logp)))])), note);
+  const choose = it => (page.writes ? h("button.choice.own", {dir: "auto", "aria-label": `Continue from ${it.name}`, onclick: () => force(page, asker, prefixAt(page, t, it.id), textsAt(page, t, it.text), note)}, it.name) : h("span.own", {dir: "auto"}, it.name));
+  return block("Alternatives", page.search ? "Decoding" : "", "decoding", h("div.bars", others.map(it => [choose(it), h("span"), h("span.number", chance(it.logp))])), note);
 }
 
 function heading(page, t) {
@@ -48,28 +48,28 @@ function heading(page, t) {
 }
 
 export function card(page, state, asker) {
-  const node = h("div", {class: "card"});
+  const node = h("div.card");
 
   function update() {
     const {t} = state.now, word = page.answer[t];
-    if (!word) return node.replaceChildren(h("p", {class: "who"}, "This model gives a vector, not an answer."));
+    if (!word) return node.replaceChildren(h("p.who", "This model gives a vector, not an answer."));
     const p = page.logprobs[t], how = origin(page, t), weights = looks(page, t), found = [instead(page, asker, t)];
-    if (weights.length) found.push(block("Looked at", "Attention", "attention", h("div", {class: "bars"}, most(weights).map(([s, w]) => [
-      token(visible(page, t)[s]), bar(w, "share"), h("span", {class: "number"}, percent(w))]))));
+    if (weights.length) found.push(block("Looked at", "Attention", "attention", h("div.bars", most(weights).map(([s, w]) => [
+      token(visible(page, t)[s]), bar(w, "share"), h("span.number", percent(w))]))));
     const falls = page.words && fallsOf(page, t), lost = falls && most(falls).filter(it => Math.abs(it[1]) >= 0.005);
     if (lost?.length) {
       const largest = largestOf(page.words.falls.values);
-      found.push(block("When hidden", "Words", "words", h("div", {class: "bars"}, lost.map(([s, fall]) => [
-        token(page.source[s]), bar(Math.abs(fall) / largest, fall > 0 ? "against" : "for"), h("span", {class: "number"}, signed(-fall))]))));
+      found.push(block("When hidden", "Words", "words", h("div.bars", lost.map(([s, fall]) => [
+        token(page.source[s]), bar(Math.abs(fall) / largest, fall > 0 ? "against" : "for"), h("span.number", signed(-fall))]))));
     }
     if (page.lens) found.push(block("Rank by layer", "Layers", "layers wide", ranks(page, page.begins + t)));
     if (whyRow(page, t) !== null) {
       const top = contributions(page, t, saidAt(page, t)).sort(bySize).slice(0, 5), largest = Math.abs(top[0]?.[1]) || 1;
-      found.push(block("Top contributions (logits)", "Why", "layers wide", h("div", {class: "bars"}, top.map(([name, value]) => [
-        h("span", {}, h("span", {class: `key ${partKind(name)}`}), partName(name)), bar(Math.abs(value) / largest, value < 0 ? "against" : "for"), h("span", {class: "number"}, signed(value))]))));
+      found.push(block("Top contributions (logits)", "Why", "layers wide", h("div.bars", top.map(([name, value]) => [
+        h("span", h("span", {class: `key ${partKind(name)}`}), partName(name)), bar(Math.abs(value) / largest, value < 0 ? "against" : "for"), h("span.number", signed(value))]))));
     }
-    return node.replaceChildren(...[h("p", {class: "who"}, heading(page, t)), h("h2", {class: word.own ? "own" : "", dir: "auto"}, word.name),
-      h("p", {class: "sub"}, `${percent(Math.exp(p))} likely${how && `, ${how}`}`), ...found].filter(it => it));
+    return node.replaceChildren(...[h("p.who", heading(page, t)), h("h2", {class: word.own ? "own" : "", dir: "auto"}, word.name),
+      h("p.sub", `${chance(p)} likely${how && `, ${how}`}`), ...found].filter(it => it));
   }
   return {node, update};
 }

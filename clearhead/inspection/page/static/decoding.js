@@ -4,7 +4,7 @@ import {asTable, g, h, picture, pressed, roving, scroller, section, table} from 
 import {choices} from "./data.js";
 import {nameAfter} from "./names.js";
 import {force} from "./forcing.js";
-import {logp, percent} from "./numbers.js";
+import {chance, logp, percent} from "./numbers.js";
 import {sampling} from "./sampling.js";
 import {alternatives, origin} from "./sentence.js";
 
@@ -13,15 +13,15 @@ const COLUMN = 128, ROW = 52, DROPPED = 4, MOST = 400, FINGER = 44; // pixels, d
 const face = text => (text === "</s>" ? "ours" : "own"), begin = name => [...name].slice(0, 9).join("");
 
 export function decoding(page, state, asker) {
-  const {nodes, answers, verdict, sampled} = page.search, nameOf = namesOf(page), box = scroller("Search, scrolls sideways"), note = h("p", {class: "note", "aria-live": "polite"});
+  const {nodes, answers, verdict, sampled} = page.search, nameOf = namesOf(page), box = scroller("Search, scrolls sideways"), note = h("p.note", {"aria-live": "polite"});
   const about = sampled ? "One token after the other, drawn from the model’s probabilities. The bar is the model’s probability; hatched tokens couldn’t be drawn" : "Solid: part of an answer. Dashed: kept, then lost. Below: dropped at once. Choose a candidate to continue from it";
   const drawing = page.search.others && page.answer.length ? sampling(page, state) : null;
-  const logs = h("button", {class: "button", "aria-pressed": "false", onclick: () => { logs.setAttribute("aria-pressed", logs.getAttribute("aria-pressed") !== "true"); draw(); }}, "Log-probabilities");
-  const written = p => (logs.getAttribute("aria-pressed") === "true" ? logp(p) : percent(Math.exp(p)));
+  const logs = h("button.button", {"aria-pressed": "false", onclick: () => { logs.setAttribute("aria-pressed", logs.getAttribute("aria-pressed") !== "true"); draw(); }}, "Log-probabilities");
+  const written = p => (logs.getAttribute("aria-pressed") === "true" ? logp(p) : chance(p));
   const node = section("decoding", "Decoding", about, logs, box, note, drawing?.node, cache(page.search.cache_lengths),
-    h("div", {class: "answers"}, h("h3", {}, answers.length > 1 ? "The answers, and why the first one won" : "The answer"), h("ol", {}, answers.map(it => h("li", {}, h("span", {class: "own", dir: "auto"}, it.text || "■ end"),
-      h("small", {}, `total ${logp(it.total)} ÷ penalty ${it.penalty.toFixed(3)} = score ${logp(it.score)}${it.finished ? "" : `, stopped at ${it.length} tokens`}`)))), h("p", {}, verdict.join(" "))),
-    asTable("Alternatives at every token", () => table("Alternatives", ["Token", ...Array(7).fill("instead")], page.answer.map((it, t) => [it.name, ...alternatives(page, t).slice(0, 7).map(other => [h("span", {class: "own", dir: "auto"}, other.name), h("small", {}, percent(Math.exp(other.logp)))])]))),
+    h("div.answers", h("h3", answers.length > 1 ? "The answers, and why the first one won" : "The answer"), h("ol", answers.map(it => h("li", h("span.own", {dir: "auto"}, it.text || "■ end"),
+      h("small", `total ${logp(it.total)} ÷ penalty ${it.penalty.toFixed(3)} = score ${logp(it.score)}${it.finished ? "" : `, stopped at ${it.length} tokens`}`)))), h("p", verdict.join(" "))),
+    asTable("Alternatives at every token", () => table("Alternatives", ["Token", ...Array(7).fill("instead")], page.answer.map((it, t) => [it.name, ...alternatives(page, t).slice(0, 7).map(other => [h("span.own", {dir: "auto"}, other.name), h("small", chance(other.logp))])]))),
     asTable("The search as a table", () => table("Candidates", ["Token", "Step", "Log-probability", "Total", "Score", "Fate"], nodes.map(it => [nameOf(it), it.step, logp(it.log_probability), logp(it.total), logp(it.score), it.fate]))));
 
   /** Continue from a candidate: its whole path is forced. */
@@ -57,7 +57,7 @@ export function decoding(page, state, asker) {
 function cache(lengths) {
   if (!lengths.length) return null;
   const most = lengths.at(-1) + 1, shown = Math.min(most, 60);
-  return h("p", {class: "cache"}, h("span", {}, `Cache: ${lengths[0]} → ${most} tokens, one more each step`), h("span", {class: "cells", "aria-hidden": "true"}, [...Array(shown)].map((_, i) => h("i", {class: i < lengths[0] ? "old" : ""}))));
+  return h("p.cache", h("span", `Cache: ${lengths[0]} → ${most} tokens, one more each step`), h("span.cells", {"aria-hidden": "true"}, [...Array(shown)].map((_, i) => h("i", {class: i < lengths[0] ? "old" : ""}))));
 }
 
 /** Where each kept candidate is drawn: its row, by number. */
@@ -85,13 +85,13 @@ function tree(page, nameOf, act, line, written) {
     edges.push([best, g("path", {d: `M${px} ${py}C${px + 26} ${py} ${X - 66} ${Y} ${X - 44} ${Y}`, class: `edge${best ? " best" : lives ? " lives" : ""}`})]);
     const name = `${nameOf(it)}, log-probability ${logp(it.log_probability)}, total ${logp(it.total)}, score ${logp(it.score)}, ${it.fate}`;
     found.push(g("g", {class: `node${best ? " best" : lives ? " lives" : ""}`, "data-step": best ? it.step : null, "aria-label": name, ...act(it)},
-      g("title", {}, name), g("rect", {x: X - 44, y: Y - 22, width: 88, height: FINGER, rx: 6}), g("text", {x: X, y: Y - 1, "text-anchor": "middle", "aria-hidden": "true", class: face(it.token)}, begin(nameOf(it))),
+      g("title", name), g("rect", {x: X - 44, y: Y - 22, width: 88, height: FINGER, rx: 6}), g("text", {x: X, y: Y - 1, "text-anchor": "middle", "aria-hidden": "true", class: face(it.token)}, begin(nameOf(it))),
       g("text", {x: X, y: Y + 13, "text-anchor": "middle", "aria-hidden": "true", class: "small"}, written(it.log_probability))));
   }
   for (let n = first; n <= steps; n++) {
     const dropped = nodes.filter(it => it.step === n && !(it.number in row));
     if (dropped.length) found.push(g("text", {x: x(n), y: low + 8, "text-anchor": "middle", class: "small"}, `${dropped.length} dropped`));
-    dropped.slice(0, named).forEach((it, i) => found.push(g("g", {class: "dropped", "aria-label": `${nameOf(it)}, ${percent(Math.exp(it.log_probability))}, dropped`, ...act(it)}, g("rect", {x: x(n) - 52, y: low + 13 + i * line, width: 104, height: line, class: "clear"}),
+    dropped.slice(0, named).forEach((it, i) => found.push(g("g.dropped", {"aria-label": `${nameOf(it)}, ${chance(it.log_probability)}, dropped`, ...act(it)}, g("rect", {x: x(n) - 52, y: low + 13 + i * line, width: 104, height: line, class: "clear"}),
       g("text", {x: x(n), y: low + 17 + (i + 0.5) * line, "text-anchor": "middle", class: `${face(it.token)} lost`}, `${begin(nameOf(it))} ${written(it.log_probability)}`))));
   }
   edges.sort((a, b) => a[0] - b[0]);
@@ -114,12 +114,12 @@ function draws(page, nameOf, act, high, written) {
     all.forEach(({name: own, text, logp: p, id}, i) => {
       const it = here.find(one => one.id === id), on = drawn?.id === id, y = 26 + i * high, share = Math.exp(p), chance = how === "forced" ? Number(on) : page.search.drawn_with?.[page.begins + at]?.[i], cut = chance === 0;
       const name = `${own}, ${percent(share)}${on ? `, ${how}` : cut ? ", couldn’t be drawn" : ""}${chance && how === "sampled" ? `, drawn with ${percent(chance)}` : ""}`;
-      found.push(g("g", {class: `draw${on ? " drawn" : ""}`, "aria-label": name, ...act(it ?? {id, token: text, parent: drawn?.parent ?? -1, step: n})}, g("title", {}, name), g("rect", {x, y, width: 132, height: high, class: "clear"}),
+      found.push(g("g", {class: `draw${on ? " drawn" : ""}`, "aria-label": name, ...act(it ?? {id, token: text, parent: drawn?.parent ?? -1, step: n})}, g("title", name), g("rect", {x, y, width: 132, height: high, class: "clear"}),
         g("rect", {x, y, width: Math.max(2, 132 * share), height: high - 3, rx: 2, class: cut ? "share cut" : "share"}), g("text", {x: x + 4, y: y + high / 2 + 4, class: face(text)}, begin(own)), g("text", {x: x + 132, y: y + high / 2 + 4, "text-anchor": "end", class: "small"}, written(p))));
     });
   }
   const hatch = g("pattern", {id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)"}, g("rect", {width: 2, height: 6, class: "stripe"}));
-  return grouped(width, 40 + 8 * high, `${steps} tokens, ${page.forced.length ? `${steps - page.forced.length} of them ` : ""}drawn from the model’s probabilities`, g("defs", {}, hatch), found);
+  return grouped(width, 40 + 8 * high, `${steps} tokens, ${page.forced.length ? `${steps - page.forced.length} of them ` : ""}drawn from the model’s probabilities`, g("defs", hatch), found);
 }
 
 /** A picture whose parts can be chosen, so that it's a group and not an image. */

@@ -13,8 +13,13 @@ function fill(node, props, children) {
   return node;
 }
 
-export const h = (tag, props = {}, ...children) => fill(document.createElement(tag), props, children);
-export const g = (tag, props = {}, ...children) => fill(document.createElementNS(SVG, tag), props, children);
+/** What makes elements from a name with classes, "p.note", properties if there are any, and children. */
+const maker = create => (name, ...given) => {
+  const [tag, ...kinds] = name.split("."), own = given[0]?.constructor === Object ? given.shift() : {};
+  return fill(create(tag), kinds.length ? {class: kinds.join(" "), ...own} : own, given);
+};
+export const h = maker(it => document.createElement(it));
+export const g = maker(it => document.createElementNS(SVG, it));
 
 /** A picture with a name that states its finding, for those who don't see it. */
 export const picture = (width, height, name, ...children) =>
@@ -22,27 +27,27 @@ export const picture = (width, height, name, ...children) =>
 
 /** A view: its title, a line that says how to read it, its tools, and what it shows. */
 export const section = (id, title, about, tools, ...content) => h("section", {id},
-  h("div", {class: "head"}, h("h2", {}, title), about && h("p", {}, about), tools && h("div", {class: "tools"}, tools)), content);
+  h("div.head", h("h2", title), about && h("p", about), tools && h("div.tools", tools)), content);
 
 /** A box that can be scrolled sideways, with the keyboard too. */
-export const scroller = (label, ...content) => h("div", {class: "scroll", tabindex: 0, role: "group", "aria-label": label}, content);
+export const scroller = (label, ...content) => h("div.scroll", {tabindex: 0, role: "group", "aria-label": label}, content);
 
 /** The details below a picture: the same numbers as a table, built when opened. */
 export function asTable(label, build) {
-  const box = h("details", {class: "table"}, h("summary", {}, label));
+  const box = h("details.table", h("summary", label));
   box.addEventListener("toggle", () => {
     if (box.open && box.childElementCount === 1) box.append(scroller(label, build()));
   });
   return box;
 }
 
-export const table = (caption, head, rows) => h("table", {},
-  h("caption", {class: "hidden"}, caption),
-  h("thead", {}, h("tr", {}, head.map(it => h("th", {scope: "col"}, it)))),
-  h("tbody", {}, rows.map(([first, ...rest]) => h("tr", {}, h("th", {scope: "row"}, first), rest.map(it => h("td", {}, it))))));
+export const table = (caption, head, rows) => h("table",
+  h("caption.hidden", caption),
+  h("thead", h("tr", head.map(it => h("th", {scope: "col"}, it)))),
+  h("tbody", rows.map(([first, ...rest]) => h("tr", h("th", {scope: "row"}, first), rest.map(it => h("td", it))))));
 
 /** A bar in a row of `.bars`; `share` is its part of the whole width. */
-export const bar = (share, kind) => h("span", {class: "track"}, h("i", {class: kind, style: {width: `${Math.max(0.5, 100 * Math.min(1, share)).toFixed(1)}%`}}));
+export const bar = (share, kind) => h("span.track", h("i", {class: kind, style: {width: `${Math.max(0.5, 100 * Math.min(1, share)).toFixed(1)}%`}}));
 
 /** What makes a shape a button. */
 export const pressed = act => ({role: "button", tabindex: -1, onclick: act, onkeydown: event => {

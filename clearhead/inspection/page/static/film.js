@@ -16,10 +16,10 @@ const number = x => (Number.isFinite(x) ? Number(x.toPrecision(4)).toString().re
 export function film(page, state, asker, signal) {
   if (!page.film?.frames.length) return {node: unwatched(page), update() {}};
   const {frames, scores, text} = page.film, names = [...new Set(scores.flatMap(it => Object.keys(it)))].filter(it => it !== "step" && scores.some(row => Number.isFinite(row[it])));
-  const curve = scroller("Curves, scroll sideways"), shown = h("div", {class: "frame"}), said = h("p", {class: "own answer", dir: "auto", "aria-live": "polite"}), where = h("small", {});
+  const curve = scroller("Curves, scroll sideways"), shown = h("div.frame"), said = h("p.own.answer", {dir: "auto", "aria-live": "polite"}), where = h("small");
   const slider = h("input", {type: "range", min: 0, max: frames.length - 1, value: frames.length - 1, "aria-label": "Evaluation", oninput: () => state.set({frame: Number(slider.value)})});
   const player = makePlayer({last: frames.length - 1, now: () => state.now.frame ?? frames.length - 1, show: frame => state.set({frame}), pace: PACE, signal});
-  const node = section("film", "Training film", ["One frame for each evaluation of “", h("span", {class: "own", dir: "auto"}, text), "”"], player.button, curve, slider, h("p", {}, where), said, shown,
+  const node = section("film", "Training film", ["One frame for each evaluation of “", h("span.own", {dir: "auto"}, text), "”"], player.button, curve, slider, h("p", where), said, shown,
     asTable("The evaluations as a table", () => table("Evaluations", ["Step", ...names.map(it => it.replaceAll("_", " "))], scores.map(row => [count(row.step), ...names.map(it => number(row[it]))]))));
   function draw(now) {
     const at = Math.min(now.frame ?? frames.length - 1, frames.length - 1), it = frames[at], row = scores[it.number];
@@ -34,9 +34,9 @@ export function film(page, state, asker, signal) {
 }
 
 function unwatched(page) {
-  return section("film", "Training film", null, null, h("div", {class: "none"},
-    h("p", {}, "This run wasn’t watched, so there is nothing to play. Train with a text to watch, and the page shows its heads, its layers and the loss, one frame for each evaluation:"),
-    h("pre", {}, `clearhead train DATA --out MODEL --watch ${page.media ? "FILE" : quoted(page.asked.slice(0, 60))}`)));
+  return section("film", "Training film", null, null, h("div.none",
+    h("p", "This run wasn’t watched, so there is nothing to play. Train with a text to watch, and the page shows its heads, its layers and the loss, one frame for each evaluation:"),
+    h("pre", `clearhead train DATA --out MODEL --watch ${page.media ? "FILE" : quoted(page.asked.slice(0, 60))}`)));
 }
 
 /** Up to three curves over the steps, each on its own scale, with a cursor. */
@@ -57,12 +57,12 @@ function strip(name, {shape: [heads, rows, columns], values}) {
     const own = values.slice(head * rows * columns, (head + 1) * rows * columns), most = own.indexOf(Math.max(...own)), finding = `most in row ${Math.floor(most / columns) + 1}, column ${most % columns + 1}, ${own[most].toFixed(2)}`;
     return drawCells(h("canvas", {role: "img", "aria-label": `${partTitle(name)}, head ${head + 1}: ${finding}`}), rows, columns, (r, c) => shade(own[r * columns + c]));
   });
-  return h("div", {class: "strip"}, h("span", {}, partTitle(name)), canvases);
+  return h("div.strip", h("span", partTitle(name)), canvases);
 }
 
 function lensOf(lens) {
   const rows = Object.entries(lens ?? {}).reverse();
   if (!rows.length) return "";
-  return scroller("What each layer would have predicted", h("table", {}, h("caption", {class: "hidden"}, "What each layer would have predicted"),
-    h("tbody", {}, rows.map(([name, tokens]) => h("tr", {}, h("th", {scope: "row"}, layerName(name)), tokens.map(it => h("td", {class: "own", dir: "auto"}, pieceName(it))))))));
+  return scroller("What each layer would have predicted", h("table", h("caption.hidden", "What each layer would have predicted"),
+    h("tbody", rows.map(([name, tokens]) => h("tr", h("th", {scope: "row"}, layerName(name)), tokens.map(it => h("td.own", {dir: "auto"}, pieceName(it))))))));
 }

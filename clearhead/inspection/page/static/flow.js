@@ -25,12 +25,12 @@ const thumbnail = layer => drawCells(h("canvas"), layer.rows, layer.columns, (r,
 export function flow(page, state, asker, signal) {
   const parts = page.parts.map(it => ({...it, kind: kindOf(it.name)})), read = {image: "image", audio: "recording"}[page.media?.kind] ?? "sentence", unit = page.media ? "positions" : "tokens";
   if (page.answer.length) parts.push({name: "softmax", stack: parts.at(-1).stack, kind: "softmax", shape: parts.at(-1).shape});
-  const box = h("div", {class: "figure scroll"}), code = h("details", {class: "code"}, h("summary"), h("pre", {tabindex: 0})), line = h("p", {class: "told", "aria-live": "polite"}), about = h("div", {class: "about"}), number = h("span", {class: "step"});
+  const box = h("div.figure.scroll"), code = h("details.code", h("summary"), h("pre", {tabindex: 0})), line = h("p.told", {"aria-live": "polite"}), about = h("div.about"), number = h("span.step");
   const tableOf = asTable("The parts as a table", () => table("Parts of the model", ["Part", "Output", "Parameters", "Milliseconds"],
     page.parts.map(it => [partTitle(it.name), it.shape.slice(1).join(" × "), count(it.parameters), it.milliseconds.toFixed(2)])));
   const step = by => state.set({step: Math.min(parts.length - 1, Math.max(0, state.now.step + by))});
-  const back = h("button", {class: "button", "aria-label": "Step back", onclick: () => step(-1)}, "←");
-  const forth = h("button", {class: "button", "aria-label": "Step forward", onclick: () => step(1)}, "→");
+  const back = h("button.button", {"aria-label": "Step back", onclick: () => step(-1)}, "←");
+  const forth = h("button.button", {"aria-label": "Step forward", onclick: () => step(1)}, "→");
   const slider = h("input", {type: "range", min: 0, max: parts.length - 1, "aria-label": "Step", oninput: () => state.set({step: Number(slider.value)})});
   const player = makePlayer({last: parts.length - 1, now: () => state.now.step, show: at => state.set({step: at}), pace: PACE, signal});
   const node = section("flow", "Flow", `Figure 1 of the paper for this model, holding your ${read}`, [player.button, back, slider, forth, number], box, about, code, tableOf);
@@ -151,7 +151,7 @@ export function flow(page, state, asker, signal) {
 
   function part(it, r, upright) {
     if (it.kind === "more") {
-      return g("g", {class: "part more", "aria-label": `Show ${it.layers.size} more layers`, "data-step": it.i, ...pressed(() => { opened.add(it.stack); draw(); })}, room(r),
+      return g("g.part.more", {"aria-label": `Show ${it.layers.size} more layers`, "data-step": it.i, ...pressed(() => { opened.add(it.stack); draw(); })}, room(r),
         g("rect", {x: r.x, y: r.y, width: r.w, height: r.h, rx: 5}), g("text", {x: r.x + r.w / 2, y: r.y + r.h / 2 + 4, "text-anchor": "middle"}, `× ${it.layers.size}`));
     }
     const name = titleOf(it), inner = [];
@@ -159,10 +159,10 @@ export function flow(page, state, asker, signal) {
     const flat = upright && it.kind !== "self" && it.kind !== "cross" ? [NORMS[it.kind] ?? lines.join("").replace("-d", "d")] : lines;
     const label = (x, y, anchor) => flat.map((text, j) => g("text", {x, y: y + 14 * j, "text-anchor": anchor, "aria-hidden": "true"}, text));
     if (it.kind === "embedded") {
-      inner.push(g("rect", {x: r.x, y: r.y, width: r.w, height: r.h, class: "clear"}), g("circle", {class: "shape", cx: middle[0], cy: middle[1], r: 10}),
-        g("path", {class: "wave", d: `M${middle[0] - 6} ${middle[1]}q3 -6 6 0t6 0`}));
+      inner.push(g("rect", {x: r.x, y: r.y, width: r.w, height: r.h, class: "clear"}), g("circle.shape", {cx: middle[0], cy: middle[1], r: 10}),
+        g("path.wave", {d: `M${middle[0] - 6} ${middle[1]}q3 -6 6 0t6 0`}));
     } else {
-      inner.push(g("rect", {class: "shape", x: r.x, y: r.y, width: r.w, height: r.h, rx: 5}));
+      inner.push(g("rect.shape", {x: r.x, y: r.y, width: r.w, height: r.h, rx: 5}));
       const layer = it.kind === "self" || it.kind === "cross" ? page.attention[`${it.stack}.${it.kind}`]?.[Number(it.name.split(".")[1])] : null;
       const picture = layer && headsOn(layer).length > 0 && ((x, y, size) => g("image", {x, y, width: size, height: size, href: pictureOf(layer), preserveAspectRatio: "none", style: {"--rows": layer.rows}}));
       if (picture && upright) inner.push(...label(r.x + 9, r.y + 25, "start"), picture(r.x + r.w - 42, r.y + 11, 36));
@@ -181,7 +181,7 @@ export function flow(page, state, asker, signal) {
   /** The most likely tokens as bars inside the last box. */
   function bars(r) {
     const all = page.finds ? [page.logprobs[state.now.t]] : choices(page, state.now.t).slice(0, BARS).map(it => it.logp);
-    return all.map((p, n) => g("rect", {class: "likely", x: r.x + 8, y: r.y + 43 + 8 * n, width: Math.max(1, (r.w - 16) * Math.exp(p)), height: 5, rx: 1}));
+    return all.map((p, n) => g("rect.likely", {x: r.x + 8, y: r.y + 43 + 8 * n, width: Math.max(1, (r.w - 16) * Math.exp(p)), height: 5, rx: 1}));
   }
 
   /** The room around a part, which can be pressed too. */
@@ -202,9 +202,9 @@ export function flow(page, state, asker, signal) {
     code.firstChild.textContent = `Source code of ${it.class}`;
     code.lastChild.textContent = it.code ?? "";
     const equation = it.kind === "softmax" ? "exp(zᵢ) / Σ exp(zⱼ)" : it.equation, of = it.kind === "softmax" ? null : sectionOf(it.name);
-    const first = (what, rows) => (rows?.length ? h("span", {class: "numbers"}, `${what} ${rows[Math.min(rows.length - 1, at)].map(short).join(", ")}`) : "");
-    about.replaceChildren(h("b", {}, titleOf(it)), equation ? h("code", {}, equation) : "", h("span", {}, it.input_shape?.length ? `${size(it.input_shape)} → ${size(it.shape)}` : `out ${size(it.shape)}`),
-      ...(it.kind === "softmax" ? [] : [h("span", {}, `${count(it.parameters)} parameters`), h("span", {}, `${it.milliseconds.toFixed(2)} ms`), of ? h("span", {}, `paper § ${of}`) : "", h("span", {class: "numbers"}, it.name), first("first values in:", it.inputs), first("out:", it.values)]));
+    const first = (what, rows) => (rows?.length ? h("span.numbers", `${what} ${rows[Math.min(rows.length - 1, at)].map(short).join(", ")}`) : "");
+    about.replaceChildren(h("b", titleOf(it)), equation ? h("code", equation) : "", h("span", it.input_shape?.length ? `${size(it.input_shape)} → ${size(it.shape)}` : `out ${size(it.shape)}`),
+      ...(it.kind === "softmax" ? [] : [h("span", `${count(it.parameters)} parameters`), h("span", `${it.milliseconds.toFixed(2)} ms`), of ? h("span", `paper § ${of}`) : "", h("span.numbers", it.name), first("first values in:", it.inputs), first("out:", it.values)]));
   }
 
   return {node, player, fit: draw, update(now, before) {

@@ -15,7 +15,7 @@ export function headsOff(page, state, asker) {
     const [stack, layer, kind] = it.name.split(".");
     (rows[`${stack} ${layerName(`layer ${layer}`)}, ${kind.replace("_", "-")}`] ??= []).push(it);
   }
-  const grid = h("div", {class: "off", role: "group", "aria-label": "Parts to switch off"}), became = h("div", {class: "became", "aria-live": "polite"}), largest = Math.max(...all.map(it => Math.abs(it.change))) || 1;
+  const grid = h("div.off", {role: "group", "aria-label": "Parts to switch off"}), became = h("div.became", {"aria-live": "polite"}), largest = Math.max(...all.map(it => Math.abs(it.change))) || 1;
   const before = asker.whole, own = page.logprobs.reduce((a, b) => a + b, 0), score = page.writes || page.fills ? own : page.logprobs[0];
 
   const chosen = () => new Set(state.now.off ? state.now.off.split(",") : []);
@@ -31,8 +31,8 @@ export function headsOff(page, state, asker) {
   }
 
   const button = it => h("button", {class: `switch${it.change < -0.1 * largest ? " big" : ""}`, "data-off": it.name, "aria-label": `${headOf(it.name)} ${changeOf(it)}, without ${spoken(it.name)}`, onclick: () => toggle(it.name)},
-    h("span", {}, headOf(it.name)), " ", h("b", {}, changeOf(it)));
-  for (const [where, some] of Object.entries(rows)) grid.append(h("div", {class: "part-row"}, h("span", {}, where), h("div", {class: "switches"}, some.sort((a, b) => isHead(b.name) - isHead(a.name)).map(button))));
+    h("span", headOf(it.name)), " ", h("b", changeOf(it)));
+  for (const [where, some] of Object.entries(rows)) grid.append(h("div.part-row", h("span", where), h("div.switches", some.sort((a, b) => isHead(b.name) - isHead(a.name)).map(button))));
   const how = asker.live ? "Switch off any parts; the whole page follows" : "One part at a time";
   const about = page.measured ? `How the log-probability of the answer (${logp(score)}) changes without a part. ${how}` : `The log-probability of the answer is ${logp(score)}. ${how}`;
   const node = section("heads", "Heads off", about, null, became, grid,
@@ -44,21 +44,21 @@ export function headsOff(page, state, asker) {
     if (!earlier || now.off !== earlier.off) grid.querySelectorAll(".switch").forEach(it => it.setAttribute("aria-pressed", off.has(it.dataset.off) || (!asker.live && page.off.includes(it.dataset.off))));
     if (asker.live) return became.replaceChildren(...live(page, before));
     const [name] = off, it = page.without[name];
-    if (!it || page.isOff(name)) return became.replaceChildren(h("small", {}, page.off.length ? `${without(page)}.` : "Choose a part to switch it off."));
+    if (!it || page.isOff(name)) return became.replaceChildren(h("small", page.off.length ? `${without(page)}.` : "Choose a part to switch it off."));
     const lost = page.writes ? it.logprobs.map((p, i) => [page.answer[i]?.name, p - page.logprobs[i]]).sort((a, b) => a[1] - b[1])[0] : null;
-    return became.replaceChildren(h("small", {}, `Without ${spoken(name)}: ${signed(it.change)}${lost && lost[1] < -0.01 ? `, most at ${lost[0]} (${signed(lost[1])})` : ""}`),
-      ...(it.text === null ? [h("p", {}, "The answer may change. This command shows it: ", h("code", {}, `${page.command.replace(/ --html .*/, "")} --without ${name} --html page.html`))] : changed(page.text, it.text || page.text)));
+    return became.replaceChildren(h("small", `Without ${spoken(name)}: ${signed(it.change)}${lost && lost[1] < -0.01 ? `, most at ${lost[0]} (${signed(lost[1])})` : ""}`),
+      ...(it.text === null ? [h("p", "The answer may change. This command shows it: ", h("code", `${page.command.replace(/ --html .*/, "")} --without ${name} --html page.html`))] : changed(page.text, it.text || page.text)));
   }
   return {node, update};
 }
 
 /** The answer with all parts, struck through if the one without some of them is another. */
-const live = (page, before) => (page.off.length ? [h("small", {}, without(page)), ...(before ? changed(before.text, page.text) : [])] : [h("small", {}, "Nothing is switched off.")]);
+const live = (page, before) => (page.off.length ? [h("small", without(page)), ...(before ? changed(before.text, page.text) : [])] : [h("small", "Nothing is switched off.")]);
 
 const without = ({off, prefix}) => `Without ${off.map(spoken).join("; ")}${prefix.length ? ", after a forced beginning" : ""}`;
 
 function changed(old, text) {
-  if (old === text) return [h("p", {}, h("span", {class: "own", dir: "auto"}, old || "■ end"), " ", h("small", {}, "The answer doesn’t change."))];
+  if (old === text) return [h("p", h("span.own", {dir: "auto"}, old || "■ end"), " ", h("small", "The answer doesn’t change."))];
   const words = old.split(" ");
-  return [h("p", {}, h("s", {class: "own", dir: "auto"}, old || "■ end")), h("p", {class: "own", dir: "auto"}, text.split(" ").map((word, i) => [word === words[i] ? word : h("b", {}, word), " "]))];
+  return [h("p", h("s.own", {dir: "auto"}, old || "■ end")), h("p.own", {dir: "auto"}, text.split(" ").map((word, i) => [word === words[i] ? word : h("b", word), " "]))];
 }

@@ -4,13 +4,13 @@ import {h} from "./dom.js";
 
 const KEYS = [["← →", "token"], ["Shift ↑ ↓", "layer"], ["[ ]", "head"], [", .", "step"], ["1–7", "view"], ["Space", "play or pause"], ["Esc", "clear"], ["T", "theme"], ["?", "these keys"]];
 
-const each = () => KEYS.map(([keys, what]) => h("span", {}, keys.split(" ").map(it => h("kbd", {}, it)), ` ${what}`));
+const each = () => KEYS.map(([keys, what]) => h("span", keys.split(" ").map(it => h("kbd", it)), ` ${what}`));
 
 /** The keys as a line of the foot. */
-export const keyLine = () => h("p", {class: "keys"}, each());
+export const keyLine = () => h("p.keys", each());
 
 function keyList() {
-  const box = h("dialog", {class: "help", "aria-label": "Keys"}, h("h2", {}, "Keys"), h("p", {class: "keys"}, each()), h("form", {method: "dialog"}, h("button", {class: "button"}, "Close")));
+  const box = h("dialog.help", {"aria-label": "Keys"}, h("h2", "Keys"), h("p.keys", each()), h("form", {method: "dialog"}, h("button.button", "Close")));
   box.addEventListener("close", () => box.remove());
   document.body.append(box);
   box.showModal();

@@ -11,7 +11,7 @@ const PARTS = 24; // of a word's reasons to draw
 const LAYERS = 12; // of the lens to show at first
 
 export function layers(page, state) {
-  const lens = scroller("Predictions of each layer, scrolls sideways"), why = h("div", {class: "why"});
+  const lens = scroller("Predictions of each layer, scrolls sideways"), why = h("div.why");
   const node = section("layers", "Layers", page.lens ? "What each layer would have predicted, using the model’s final projection. ★: the same as the answer; otherwise the chosen token’s rank" : `Which parts contributed to the chosen ${page.labels ? "label" : "token"}`, null,
   page.lens ? lens : null, page.residuals?.length > 1 ? norms(page) : null, page.why ? why : null);
   const chosen = {t: null, one: 0, other: null};
@@ -22,30 +22,30 @@ export function layers(page, state) {
     const cell = (layer, i) => {
       const text = nameAfter(() => page.tokens.outputs.slice(0, at + i), layer.tokens[at + i][0]), p = layer.probabilities[at + i][0], fill = shade(p / 2), rank = layer.ranks[at + i], hit = rank === 0;
       const td = h("td", {class: i === t ? "column" : "", title: `${name(layer)}: ${text}, ${percent(p)}; the answer’s token is ${ordinal(rank + 1)}`},
-        h("span", {class: `own${hit ? " hit" : ""}`, dir: "auto"}, text), h("small", {}, hit ? `★ ${percent(p)}` : `${percent(p)} · ${ordinal(rank + 1)}`));
+        h("span", {class: `own${hit ? " hit" : ""}`, dir: "auto"}, text), h("small", hit ? `★ ${percent(p)}` : `${percent(p)} · ${ordinal(rank + 1)}`));
       td.style.setProperty("background", css(fill));
       td.style.setProperty("color", inkOn(fill));
       return td;
     };
     const shown = rows.length > LAYERS ? rows.filter((_, i) => i === 0 || i === rows.length - 1 || i % Math.ceil(rows.length / LAYERS) === 0) : rows;
-    lens.replaceChildren(h("table", {class: "lens"}, h("caption", {class: "hidden"}, "Most likely token of each layer at each position"),
-      h("thead", {}, h("tr", {}, h("th", {scope: "col"}, h("span", {class: "hidden"}, "layer")), places.map(i => h("th", {scope: "col", class: `${page.answer[i].own ? "own" : ""}${i === t ? " column" : ""}`, dir: "auto"}, page.answer[i].name)))),
-      h("tbody", {}, shown.map(layer => h("tr", {}, h("th", {scope: "row"}, name(layer)), places.map(i => cell(layer, i)))))));
-    if (places.length < page.answer.length) lens.append(h("p", {class: "note"}, `Tokens ${from + 1} to ${from + places.length} of ${page.answer.length}, around the chosen one.`));
+    lens.replaceChildren(h("table.lens", h("caption.hidden", "Most likely token of each layer at each position"),
+      h("thead", h("tr", h("th", {scope: "col"}, h("span.hidden", "layer")), places.map(i => h("th", {scope: "col", class: `${page.answer[i].own ? "own" : ""}${i === t ? " column" : ""}`, dir: "auto"}, page.answer[i].name)))),
+      h("tbody", shown.map(layer => h("tr", h("th", {scope: "row"}, name(layer)), places.map(i => cell(layer, i)))))));
+    if (places.length < page.answer.length) lens.append(h("p.note", `Tokens ${from + 1} to ${from + places.length} of ${page.answer.length}, around the chosen one.`));
   }
 
   /** What can be compared at the chosen place: the first choice starts as what was said, the second as the runner-up. */
   function compare() {
     const t = page.labels ? 0 : state.now.t, row = whyRow(page, t);
-    if (row === null) return why.replaceChildren(h("p", {class: "note"}, "Only the first mask can be explained."));
+    if (row === null) return why.replaceChildren(h("p.note", "Only the first mask can be explained."));
     const names = choices(page, t).map(it => it.name);
     if (chosen.t !== state.now.t) Object.assign(chosen, {t: state.now.t, one: page.labels ? state.now.t : saidAt(page, t), other: null});
     const {one, other} = chosen, value = logitOf(page, t, one, other), parts = contributions(page, t, one, other), error = Math.abs(parts.reduce((sum, [, v]) => sum + v, 0) - value);
     const choose = (label, picked, also, act) => h("select", {"aria-label": label, onchange: event => { act(event.target.value === "" ? null : Number(event.target.value)); compare(); focusOn(label); }},
       also ? h("option", {value: "", selected: picked === null}, also) : null, names.map((name, i) => h("option", {value: i, selected: picked === i}, name)));
     const focusOn = label => why.querySelector(`select[aria-label="${label}"]`)?.focus();
-    const heading = h("h3", {}, "Why ", choose("Why this", one, null, i => { chosen.one = i; }), " and not ", choose("and not that", other, "nothing else", i => { chosen.other = i; }),
-      h("span", {}, `${other === null ? "its logit is" : "the logits differ by"} ${signed(value)}; the ${parts.length} parts sum to that within ${error < 1e-9 ? "1e−9" : error.toExponential(0).replace("-", "−")}`));
+    const heading = h("h3", "Why ", choose("Why this", one, null, i => { chosen.one = i; }), " and not ", choose("and not that", other, "nothing else", i => { chosen.other = i; }),
+      h("span", `${other === null ? "its logit is" : "the logits differ by"} ${signed(value)}; the ${parts.length} parts sum to that within ${error < 1e-9 ? "1e−9" : error.toExponential(0).replace("-", "−")}`));
     why.replaceChildren(heading, byLayer(parts), bars(parts, names[one], other === null ? null : names[other]),
       asTable("All parts as a table", () => table("Contributions", ["Part", "Logit"], parts.map(([name, v]) => [partName(name), signed(v, 4)]))));
   }
@@ -57,8 +57,8 @@ export function layers(page, state) {
       g("rect", {x: 4, y: y + 4, width: 10, height: 10, rx: 2, class: `key ${partKind(name)}`}), g("text", {x: 20, y: y + 14, class: "name"}, partName(name)),
       g("rect", {x: v < 0 ? mid - size : mid, y: y + 4, width: Math.max(1, size), height: 11, rx: 2, class: v < 0 ? "against" : "for"}), g("text", {x: width - 4, y: y + 14, "text-anchor": "end", class: "name"}, signed(v))]; });
     const name = `${partName(drawn[0][0])} contributed most to ${one}${other === null ? "" : ` and not ${other}`}, ${signed(drawn[0][1])}`;
-    return h("div", {}, scroller("Parts, scrolls sideways", picture(width, drawn.length * row + 6, name, g("path", {d: `M${mid} 0V${drawn.length * row}`, class: "axis"}), found)),
-      parts.length > PARTS ? h("p", {class: "note"}, `The ${PARTS} largest of ${parts.length} parts are drawn.`) : null);
+    return h("div", scroller("Parts, scrolls sideways", picture(width, drawn.length * row + 6, name, g("path", {d: `M${mid} 0V${drawn.length * row}`, class: "axis"}), found)),
+      parts.length > PARTS ? h("p.note", `The ${PARTS} largest of ${parts.length} parts are drawn.`) : null);
   }
 
   return {node, update(now, before) {
@@ -75,7 +75,7 @@ function byLayer(parts) {
     const layer = name.split(".")[1], key = /^\d+$/.test(layer) ? layerName(`layer ${layer}`) : ["embedding", "types", "positions"].includes(layer) ? "input" : "end";
     sums.set(key, (sums.get(key) ?? 0) + value);
   }
-  return h("p", {class: "sums"}, [...sums].map(([name, value]) => h("span", {}, name, " ", h("b", {class: value < 0 ? "minus" : "plus"}, signed(value)))));
+  return h("p.sums", [...sums].map(([name, value]) => h("span", name, " ", h("b", {class: value < 0 ? "minus" : "plus"}, signed(value)))));
 }
 
 /** The length of the residual stream's vectors after each part, on average over tokens. */
@@ -84,6 +84,6 @@ function norms(page) {
   if (rows.length < 2) return null;
   const width = 640, top = Math.max(...rows.map(it => it[1])) || 1, x = i => 6 + (i * (width - 12)) / (rows.length - 1), y = v => 44 - (38 * v) / top;
   const name = `Mean norm of the residual stream in the decoder: from ${rows[0][1].toFixed(1)} to ${rows.at(-1)[1].toFixed(1)}, at most ${top.toFixed(1)}`;
-  return h("div", {class: "norms"}, h("p", {class: "note"}, name), h("div", {}, picture(width, 50, name, g("path", {d: rows.map(([, v], i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join(""), class: "line"}))),
+  return h("div.norms", h("p.note", name), h("div", picture(width, 50, name, g("path", {d: rows.map(([, v], i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join(""), class: "line"}))),
     asTable("Residual norms as a table", () => table("Residual norms", ["After", "Norm"], rows.map(([part, v]) => [part, v.toFixed(3)]))));
 }

@@ -35,18 +35,18 @@ function valid(page, live, views) {
 }
 
 function bar(facts, views, toggleTheme) {
-  return h("header", {class: "bar"},
-    h("div", {class: "brand"}, g("svg", {width: 22, height: 22, viewBox: "0 0 22 22", "aria-hidden": "true"}, g("path", {d: "M4 3.5C4 11 18 11 18 18.5", class: "one"}), g("path", {d: "M18 3.5C18 11 4 11 4 18.5", class: "two"})), h("span", {}, "Clearhead")),
-    h("div", {class: "facts"}, facts),
+  return h("header.bar",
+    h("div.brand", g("svg", {width: 22, height: 22, viewBox: "0 0 22 22", "aria-hidden": "true"}, g("path", {d: "M4 3.5C4 11 18 11 18 18.5", class: "one"}), g("path", {d: "M18 3.5C18 11 4 11 4 18.5", class: "two"})), h("span", "Clearhead")),
+    h("div.facts", facts),
     h("nav", {"aria-label": "Views"}, views.map(([id, title]) => h("a", {href: `#${id}`, "data-view": id}, title))),
-    h("button", {class: "theme", "aria-label": "Dark or light", title: "Dark or light (T)", onclick: toggleTheme}));
+    h("button.theme", {"aria-label": "Dark or light", title: "Dark or light (T)", onclick: toggleTheme}));
 }
 
 const factsOf = ({name, layers, heads, d_model: d, parameters}) => `${name.split(/[\\/]/).filter(it => it).at(-1)} · ${Object.values(layers).join(" + ")} layers · ${heads} heads · d ${d} · ${count(parameters)} parameters`;
 
 function foot(page) {
-  return h("footer", {}, page.command ? h("p", {}, "Made by ", h("b", {}, page.command)) : null, keyLine(),
-    page.left_out.length ? h("p", {}, "Left out: ", page.left_out.map(it => `${it.what} (${it.why})`).join("; ")) : null);
+  return h("footer", page.command ? h("p", "Made by ", h("b", page.command)) : null, keyLine(),
+    page.left_out.length ? h("p", "Left out: ", page.left_out.map(it => `${it.what} (${it.why})`).join("; ")) : null);
 }
 
 /** Set the theme's colours: the one in the address, else the system's. */
@@ -70,8 +70,8 @@ function start(page, asker, form, signal) {
   applyTheme(state.now.theme);
   const top = sentence(page, state, asker), aside = card(page, state, asker), views = kinds.map(([id, title, make]) => [id, title, make(page, state, asker, signal)]);
   document.title = `${page.writes && !page.crosses ? "" : `${page.source.filter(it => it.own).map(it => it.name).join(" ")} → `}${page.text}`.slice(0, 90);
-  document.body.replaceChildren(h("a", {class: "hidden skip", href: `#${kinds[0][0]}`, "data-view": kinds[0][0]}, "Skip to the views"), bar(factsOf(page.model), views, toggleTheme),
-    h("div", {class: "page"}, h("main", {}, h("h1", {class: "hidden"}, document.title), form, top.node, views.map(it => it[2].node)), h("aside", {"aria-label": "The chosen word"}, aside.node), foot(page)));
+  document.body.replaceChildren(h("a.hidden.skip", {href: `#${kinds[0][0]}`, "data-view": kinds[0][0]}, "Skip to the views"), bar(factsOf(page.model), views, toggleTheme),
+    h("div.page", h("main", h("h1.hidden", document.title), form, top.node, views.map(it => it[2].node)), h("aside", {"aria-label": "The chosen word"}, aside.node), foot(page)));
   const all = [top, aside, ...views.map(it => it[2])];
   const redraw = () => all.forEach(it => it.update(state.now, null)), fit = () => all.forEach(it => it.fit?.());
   const show = () => { if (state.now.v) document.getElementById(state.now.v)?.scrollIntoView(); };
@@ -111,7 +111,7 @@ function spy(views, signal) {
 }
 
 function broken(error) {
-  document.body.replaceChildren(h("div", {class: "none broken"}, h("h1", {}, "This page can't be shown"), h("p", {}, error.message)));
+  document.body.replaceChildren(h("div.none.broken", h("h1", "This page can't be shown"), h("p", error.message)));
 }
 
 /** Open the page with a source of answers: {models, first, ask}, and perhaps an example to ask first. See docs/architecture.md. */
@@ -132,7 +132,7 @@ export async function open(source) {
     applyTheme(new URLSearchParams(location.hash.slice(1)).get("theme"));
     const data = await source.first();
     if (data) return show(data);
-    document.body.replaceChildren(bar(source.about ? factsOf(source.about) : "", [], () => applyTheme(otherTheme())), h("div", {class: "page"}, h("main", {}, h("h1", {class: "hidden"}, "Clearhead"), form, source.note ? h("p", {class: "note"}, source.note) : "")));
+    document.body.replaceChildren(bar(source.about ? factsOf(source.about) : "", [], () => applyTheme(otherTheme())), h("div.page", h("main", h("h1.hidden", "Clearhead"), form, source.note ? h("p.note", source.note) : "")));
     if (asker.question.text) asker.ask();
   } catch (error) {
     broken(error);

@@ -21,10 +21,10 @@ export function inputPicture(page, size, choose = null) {
   const href = page.media.picture ?? (page.media.drawn ??= spectrogram(page.media.spectrogram));
   const view = g("svg", {viewBox: `0 0 ${width} ${height}`, width, height, preserveAspectRatio: "none", role: choose ? "group" : "img", class: `input ${page.media.kind}`, "aria-label": "What the model read"},
     g("image", {href, width, height, preserveAspectRatio: "none"}), rects);
-  const where = h("span", {class: "note"});
+  const where = h("span.note");
   let shown = 0; // the chosen position, else the one that is lit most
   if (choose) roving(view, ".patch");
-  return {node: choose ? h("div", {class: "pick"}, view, h("div", {class: "steps"}, steps(page, by => rects[shown + by] && choose(shown + by)), where)) : view, light(weights, name, chosen = null, written = percent) {
+  return {node: choose ? h("div.pick", view, h("div.steps", steps(page, by => rects[shown + by] && choose(shown + by)), where)) : view, light(weights, name, chosen = null, written = percent) {
     const largest = Math.max(0, ...weights.map(Math.abs)) || 1, known = weights.length > 0;
     rects.forEach((it, s) => {
       if (!it) return;
@@ -43,7 +43,7 @@ export function inputPicture(page, size, choose = null) {
 function steps({media: {kind, across}}, go) {
   const ways = {"←": [-1, "Previous"], "→": [1, "Next"], ...(kind === "image" ? {"↑": [-across, "Up"], "↓": [across, "Down"]} : {})};
   return h("div", {role: "group", "aria-label": "Choose a neighbour"}, Object.entries(ways).map(([sign, [by, where]]) =>
-    h("button", {class: "button", "aria-label": where, onclick: () => go(by)}, sign)));
+    h("button.button", {"aria-label": where, onclick: () => go(by)}, sign)));
 }
 
 /** Every head's attention over the input, for the chosen token or the label; rollout, and what hiding a part costs. */
@@ -55,16 +55,16 @@ export function overInput(page, state) {
   const of = (map, head, r) => row(map, head * map.shape[1] + r);
   const views = [];
   const figure = (caption, weights, act = null, about = caption, written = percent) => {
-    const it = inputPicture(page, size), body = [it.node, h("small", {}, caption)];
+    const it = inputPicture(page, size), body = [it.node, h("small", caption)];
     views.push({it, weights, about, written});
-    return act ? h("button", {class: "over", onclick: act, "aria-label": about}, body) : h("figure", {class: "over"}, body);
+    return act ? h("button.over", {onclick: act, "aria-label": about}, body) : h("figure.over", body);
   };
   const [stack, kind] = page.media.place.split("."), off = (l, head) => page.isOff(`${stack}.${l}.${kind}.head.${head}`), rolled = !page.off.some(it => /\.(self|cross)\b/.test(it));
-  const rows = maps.map((map, l) => h("div", {class: "overs"}, h("span", {}, `layer ${l + 1}`), [...Array(map.shape[0]).keys()].map(head => off(l, head) ? h("figure", {class: "over"}, h("small", {}, `head ${head + 1}, off`)) : figure(`head ${head + 1}`, r => of(map, head, r), () => state.set({k: page.media.place, l, h: head}), `Layer ${l + 1} head ${head + 1}`))));
+  const rows = maps.map((map, l) => h("div.overs", h("span", `layer ${l + 1}`), [...Array(map.shape[0]).keys()].map(head => off(l, head) ? h("figure.over", h("small", `head ${head + 1}, off`)) : figure(`head ${head + 1}`, r => of(map, head, r), () => state.set({k: page.media.place, l, h: head}), `Layer ${l + 1} head ${head + 1}`))));
   const lost = page.labels ? `lost by ${page.answer[0].name} when hidden` : "lost when hidden";
-  const whole = h("div", {class: "overs"}, h("span", {}, "all layers"), rolled ? figure("rollout", r => row(rollout, r)) : null, figure(lost, r => spread(row(falls, r)), null, lost, it => signed(it, 4)));
+  const whole = h("div.overs", h("span", "all layers"), rolled ? figure("rollout", r => row(rollout, r)) : null, figure(lost, r => spread(row(falls, r)), null, lost, it => signed(it, 4)));
   const numbers = asTable("Attention to each position as a table", () => { const r = rowOf(state.now.t), heads = maps.flatMap((map, l) => [...Array(map.shape[0]).keys()].filter(head => !off(l, head)).map(head => [`layer ${l + 1} head ${head + 1}`, of(map, head, r)])); return table("Positions", ["Position", ...(rolled ? ["Rollout"] : []), ...heads.map(([name]) => name)], page.source.map((it, s) => [it.name, ...(rolled ? [row(rollout, r)[s].toFixed(4)] : []), ...heads.map(([, shares]) => shares[s].toFixed(4))])); });
   const hidden = asTable("What hiding each part costs, as a table", () => { const r = rowOf(state.now.t); return table("Hidden parts", ["Part", "Lost log-probability"], groups.map((group, i) => [page.source[group[0]].name, signed(row(falls, r)[i], 4)])); });
-  const node = h("div", {class: "media"}, h("h3", {}, "Over the input ", h("span", {}, "orange grows with the share; each picture has its own scale, and its name says the largest share")), rows, whole, numbers, hidden);
+  const node = h("div.media", h("h3", "Over the input ", h("span", "orange grows with the share; each picture has its own scale, and its name says the largest share")), rows, whole, numbers, hidden);
   return {node, update(now) { views.forEach(({it, weights, about, written}) => it.light(weights(rowOf(now.t)), about, now.s, written)); }};
 }

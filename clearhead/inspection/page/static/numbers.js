@@ -18,6 +18,9 @@ export function percent(p) {
   return `${Number(text) >= 0.01 ? text : Number(text)}%`;
 }
 
+/** A log-probability as a probability. */
+export const chance = logp => percent(Math.exp(logp));
+
 /** A log-probability or score: two decimals, four when it is small. */
 export const logp = x => (Math.abs(x) < 5e-5 ? "0" : minus(x.toFixed(Math.abs(x) < 0.01 ? 4 : 2)));
 

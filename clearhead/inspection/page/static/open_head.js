@@ -13,9 +13,9 @@ const best = (layer, head, row) => { let at = 0; for (let c = 1; c < layer.colum
 const short = text => (text.length > 11 ? `${[...text].slice(0, 10).join("")}…` : text);
 
 export function openHead(page, state) {
-  const matrix = h("div", {class: "matrix"}), lines = h("div", {class: "lines"}), why = h("figure", {class: "full"}), matrixTitle = h("figcaption"), linesTitle = h("figcaption");
+  const matrix = h("div.matrix"), lines = h("div.lines"), why = h("figure.full"), matrixTitle = h("figcaption"), linesTitle = h("figcaption");
   const details = h("div"), products = h("div"), limit = (value, most) => Math.min(most - 1, Math.max(0, value));
-  const content = [h("figure", {}, matrixTitle, matrix), h("figure", {}, linesTitle, lines), why, details, products], node = h("div", {class: "open"});
+  const content = [h("figure", matrixTitle, matrix), h("figure", linesTitle, lines), why, details, products], node = h("div.open");
   let hover = null, kept = null, room = 820; // the cell under the pointer, the one pressed, and pixels across
 
   function chosen() {
@@ -38,7 +38,7 @@ export function openHead(page, state) {
           barred ? g("path", {d: `M${x + wide / 2 - 6} ${y + high / 2 + 4}l10 -10`, class: "stroke"}) : g("text", {x: x + wide / 2 - 1, y: y + high / 2 + 4, "text-anchor": "middle", class: "value", style: {fill: inkOn(fill)}}, weight(w))));
       }
     });
-    const outline = g("rect", {class: "chosen", rx: 4});
+    const outline = g("rect.chosen", {rx: 4});
     return {view: picture(width, height, named(k, layer, head), found, outline), outline, box: (r, c) => (c === null ? {x: LABEL, y: 36 + r * high, width: layer.columns * wide, height: high} : {x: LABEL + c * wide, y: 36 + r * high, width: wide, height: high})};
   }
 
@@ -46,7 +46,7 @@ export function openHead(page, state) {
   function pixels({k, layer, head}) {
     const size = Math.max(3, Math.min(18, Math.floor(480 / layer.columns))), canvas = h("canvas", {style: {width: `${layer.columns * size}px`}, role: "img", "aria-label": named(k, layer, head)});
     drawCells(canvas, layer.rows, layer.columns, (r, c) => (layer.barred(r, c) ? null : shade(layer.at(head, r, c))));
-    const rowMark = h("i", {class: "mark"}), said = h("p", {class: "where"}), wrap = h("div", {class: "canvas"}, canvas, rowMark);
+    const rowMark = h("i.mark"), said = h("p.where"), wrap = h("div.canvas", canvas, rowMark);
     const cellAt = event => {
       const box = canvas.getBoundingClientRect();
       return [limit(Math.floor(((event.clientY - box.top) / box.height) * layer.rows), layer.rows), limit(Math.floor(((event.clientX - box.left) / box.width) * layer.columns), layer.columns)];
@@ -70,7 +70,7 @@ export function openHead(page, state) {
     const curves = found.slice(0, LINES).reverse().map(([w, r, c]) => g("path", {d: `M${x1 + 4} ${y(r, layer.rows)}C${x1 + 60} ${y(r, layer.rows)} ${x2 - 60} ${y(c, layer.columns)} ${x2 - 4} ${y(c, layer.columns)}`,
       class: "thread", "data-r": r, "data-c": c, "stroke-width": (1 + 7 * w).toFixed(1), "stroke-opacity": faint(w), "data-w": w}));
     const names = [...rows.map((it, r) => [it, r, null, x1 - 6, y(r, layer.rows), "end"]), ...columns.map((it, c) => [it, null, c, x2 + 6, y(c, layer.columns), "start"])].map(([it, r, c, x, at, anchor]) =>
-      g("g", {class: "end", "data-row": r, "data-column": c}, g("rect", {x: anchor === "end" ? 0 : x2, y: at - pitch / 2, width: LABEL, height: pitch, class: "clear"}), text(it, {x, y: at + 5, "text-anchor": anchor})));
+      g("g.end", {"data-row": r, "data-column": c}, g("rect", {x: anchor === "end" ? 0 : x2, y: at - pitch / 2, width: LABEL, height: pitch, class: "clear"}), text(it, {x, y: at + 5, "text-anchor": anchor})));
     return picture(width, height, `${named(k, layer, head)}, as lines`, curves, names);
   }
 
@@ -153,7 +153,7 @@ export function openHead(page, state) {
     });
     lines.querySelectorAll(".end").forEach(node => node.querySelector("text").classList.toggle("on", node.dataset.row !== undefined && node.dataset.row !== null ? Number(node.dataset.row) === row : layer.at(head, row, Number(node.dataset.column)) > 0.1));
     const bold = token => h("b", {dir: "auto"}, token.name);
-    matrixTitle.replaceChildren(h("b", {}, title(it.k)), " as a matrix; rows look at columns");
+    matrixTitle.replaceChildren(h("b", title(it.k)), " as a matrix; rows look at columns");
     linesTitle.replaceChildren("and as lines; ", bold(rows[row]), " looks at ", bold(columns[column]), `, ${layer.at(head, row, column).toFixed(4)}`);
     explain(it, rows, columns);
   }
@@ -179,7 +179,7 @@ export function openHead(page, state) {
         named ? g("text", {x: d * each + each / 2, y: 74, "text-anchor": "middle", class: "small"}, d) : null];
     });
     const name = `${width} products, the largest in dimensions ${top.join(", ")}`;
-    why.replaceChildren(h("figcaption", {}, h("b", {}, "Why this weight: "), "the query of ", h("b", {dir: "auto"}, rows[row].name), " times the key of ", h("b", {dir: "auto"}, columns[column].name),
+    why.replaceChildren(h("figcaption", h("b", "Why this weight: "), "the query of ", h("b", {dir: "auto"}, rows[row].name), " times the key of ", h("b", {dir: "auto"}, columns[column].name),
       `, dimension by dimension; the ${width} products over √${width} make a score of ${exact ? "" : "≈"}${logp(score)}, and the softmax of its row makes it ${w.toFixed(4)}`),
       picture(room, bottom, name, g("path", {d: `M0 58H${room}`, class: "axis"}), bars));
   }

@@ -5,7 +5,7 @@ import {h} from "./dom.js";
 /** Play from `now()` to `last`, a value every `pace` milliseconds; at the end, from the first again. With reduced motion, show only the next. */
 export function makePlayer({last, now, show, pace, signal}) {
   let timer = 0, shown = 0;
-  const button = h("button", {class: "button play", onclick: () => player.toggle()}, "Play"), turn = value => { shown = value; show(value); };
+  const button = h("button.button.play", {onclick: () => player.toggle()}, "Play"), turn = value => { shown = value; show(value); };
   const player = {
     button,
     get playing() { return timer > 0; },

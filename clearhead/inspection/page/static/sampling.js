@@ -41,16 +41,16 @@ function uniforms(seed) {
 
 /** The controls and the bars of the chosen step. */
 export function sampling(page, state) {
-  const most = Math.max(1, choices(page, 0).length - 1), title = h("h3"), bars = h("div", {class: "bars"}), said = h("p", {class: "note", "aria-live": "polite"});
+  const most = Math.max(1, choices(page, 0).length - 1), title = h("h3"), bars = h("div.bars"), said = h("p.note", {"aria-live": "polite"});
   let draw = null, drawn = 0, rows = [], shown = null;
   const slider = (name, low, high, step, value, written) => {
     const out = h("output"), input = h("input", {type: "range", min: low, max: high, step, value, "aria-label": name, oninput: () => { begin(); show(); }});
-    return {node: h("label", {}, name, input, out), get value() { return Number(input.value); }, write() { out.textContent = written(Number(input.value)); input.setAttribute("aria-valuetext", out.textContent); }};
+    return {node: h("label", name, input, out), get value() { return Number(input.value); }, write() { out.textContent = written(Number(input.value)); input.setAttribute("aria-valuetext", out.textContent); }};
   };
   const cut = k => (k > most ? "all" : count(k));
   const controls = {temperature: slider("Temperature", 0.1, 2, 0.1, 1, it => it.toFixed(1)), k: slider("Top-k", 1, most + 1, 1, most + 1, cut), p: slider("Top-p", 0.05, 1, 0.05, 1, it => it.toFixed(2))};
   const seed = h("input", {type: "number", min: 0, max: 4294967295, value: 1, "aria-label": "Seed", oninput: begin});
-  const node = h("div", {class: "sampling"}, title, h("div", {class: "controls"}, Object.values(controls).map(it => it.node), h("label", {}, "Seed", seed), h("button", {class: "button", onclick: sample}, "Sample")), bars, said);
+  const node = h("div.sampling", title, h("div.controls", Object.values(controls).map(it => it.node), h("label", "Seed", seed), h("button.button", {onclick: sample}, "Sample")), bars, said);
 
   const found = () => { const {temperature, k, p} = controls; return drawable(page, state.now.t, {temperature: temperature.value, k: k.value > most ? Infinity : k.value, p: p.value}); };
 
@@ -68,7 +68,7 @@ export function sampling(page, state) {
     let left = draw();
     const at = named.findIndex(it => (left -= it.share) < 0), it = named[at], row = rows[at < 0 ? rows.length - 1 : at];
     rows.forEach(one => one.name.classList.toggle("drawn", one === row));
-    said.replaceChildren(`Draw ${drawn} with seed ${seed.value}: `, it ? h("b", {class: "own", dir: "auto"}, it.name) : "one of the others, whose names the page doesn’t have", ".");
+    said.replaceChildren(`Draw ${drawn} with seed ${seed.value}: `, it ? h("b.own", {dir: "auto"}, it.name) : "one of the others, whose names the page doesn’t have", ".");
   }
 
   /** Move the bars, which stay in their places. */
@@ -88,7 +88,7 @@ export function sampling(page, state) {
     shown = now.t;
     const {named, rest} = drawable(page, now.t);
     title.replaceChildren(`What could be drawn at step ${now.t + 1}, where the answer has `, h("span", {class: page.answer[now.t].own ? "own" : "", dir: "auto"}, page.answer[now.t].name));
-    rows = [...named, ...(rest.n ? [{name: `${count(rest.n)} others`}] : [])].map((it, i) => ({name: h("span", {class: i < named.length && it.name !== "■ end" ? "own" : "", dir: "auto"}, it.name), track: bar(0, "share"), number: h("span", {class: "number"})}));
+    rows = [...named, ...(rest.n ? [{name: `${count(rest.n)} others`}] : [])].map((it, i) => ({name: h("span", {class: i < named.length && it.name !== "■ end" ? "own" : "", dir: "auto"}, it.name), track: bar(0, "share"), number: h("span.number")}));
     bars.replaceChildren(...rows.flatMap(it => [it.name, it.track, it.number]));
     begin();
     show();

@@ -3,7 +3,7 @@
 import {g, h, roving} from "./dom.js";
 import {choices, looks, saidAt, visible} from "./data.js";
 import {inputPicture} from "./media.js";
-import {ordinal, percent} from "./numbers.js";
+import {chance, ordinal, percent} from "./numbers.js";
 
 const LEAST = 0.03, RUNNING = 40, NAMED = 3; // attention that is drawn, tokens from which a sentence is set as running text, and words in a list
 
@@ -31,7 +31,7 @@ export const origin = (page, t) => (!page.writes ? "" : page.forced.includes(t) 
 
 /** What was said, and where the model looked. */
 function opening(page, t) {
-  const token = page.answer[t], p = percent(Math.exp(page.logprobs[t]));
+  const token = page.answer[t], p = chance(page.logprobs[t]);
   if (!token) return [page.task === "embed" ? "The model read this and gave a vector. " : "The model wrote nothing: no token was allowed. "];
   if (page.fills) return ["In place of mask ", String(t + 1), ", the model put ", word(token), ` with a probability of ${p}. `];
   if (page.finds) return ["The model found ", token.own ? word(token) : "no answer", ` in the text, with a probability of ${p}. `];
@@ -44,7 +44,7 @@ function opening(page, t) {
 
 /** The most likely tokens or labels, first and second, but for the one that was said. */
 function others(page, t) {
-  const all = choices(page, t), said = saidAt(page, t), one = (it, which) => [which, h("b", {class: "other", dir: "auto"}, it.name), `, at ${percent(Math.exp(it.logp))}`];
+  const all = choices(page, t), said = saidAt(page, t), one = (it, which) => [which, h("b.other", {dir: "auto"}, it.name), `, at ${chance(it.logp)}`];
   if (page.labels && t || all.length < 2) return [];
   if (said === 0) return [one(all[1], `Its second choice ${page.labels ? "" : "here "}was `), ". "];
   return [one(all[0], "Its first choice here was "), said > 1 ? one(all[1], "; its second, ") : "", ". "];
@@ -55,7 +55,7 @@ function plainly(page, t) {
   const parts = [opening(page, t)], token = page.answer[t], falls = token && page.words && fallsOf(page, t);
   if (falls) {
     const s = best(falls);
-    if (falls[s] > 0.01) parts.push("Hide ", word(page.source[s]), page.copies ? ", though it can still be copied," : "", " and the probability of ", page.finds ? "this answer" : token.kind === "end" ? "stopping" : word(token), ` falls to ${percent(Math.exp(page.logprobs[t] - falls[s]))}. `);
+    if (falls[s] > 0.01) parts.push("Hide ", word(page.source[s]), page.copies ? ", though it can still be copied," : "", " and the probability of ", page.finds ? "this answer" : token.kind === "end" ? "stopping" : word(token), ` falls to ${chance(page.logprobs[t] - falls[s])}. `);
   }
   if (token) parts.push(others(page, t));
   if (page.writes && page.answer.length === 1 && token.kind === "end") parts.push("The answer is empty. ");
@@ -68,7 +68,7 @@ function plainly(page, t) {
 /** The words that the vocabulary lacks, and the characters that the model reads in parts. */
 function unread({source}) {
   const lacking = kind => [...new Set(source.filter(it => it.kind === kind).map(it => it.shared ?? it.name))], unknown = lacking("unknown"), shared = lacking("shared");
-  const list = names => [names.slice(0, NAMED).map((it, i) => [i ? ", " : "", h("b", {class: "other", dir: "auto"}, it)]), names.length > NAMED ? ` and ${names.length - NAMED} more` : ""];
+  const list = names => [names.slice(0, NAMED).map((it, i) => [i ? ", " : "", h("b.other", {dir: "auto"}, it)]), names.length > NAMED ? ` and ${names.length - NAMED} more` : ""];
   return [unknown.length ? ["The vocabulary lacks ", list(unknown), "; the model reads ‹unk› there. "] : "", shared.length ? ["The model reads ", list(shared), " in parts. "] : ""];
 }
 
@@ -93,16 +93,16 @@ export function sentence(page, state) {
   const found = i => page.finds && page.span && i >= page.span[0] && i <= page.span[1];
   const button = (token, i, side) => h("button", {
     class: `token${token.own ? "" : " ours"}${token.kind === "label" ? " label" : ""}${side === "s" && found(i) ? " found" : ""}`, "data-side": side, "data-i": i, dir: token.own ? "auto" : null,
-    "aria-label": `${token.name}${side === "t" ? ` ${percent(Math.exp(page.logprobs[i]))}` : ""}, ${side === "t" ? "answer" : "source"} token ${i + 1}${token.kind in NOTES ? `: ${NOTES[token.kind]}` : ""}`, title: NOTES[token.kind],
+    "aria-label": `${token.name}${side === "t" ? ` ${chance(page.logprobs[i])}` : ""}, ${side === "t" ? "answer" : "source"} token ${i + 1}${token.kind in NOTES ? `: ${NOTES[token.kind]}` : ""}`, title: NOTES[token.kind],
     onclick: () => state.set(side === "t" ? {t: i, s: null} : chooseSource(page, i)),
-  }, h("span", {class: token.kind in NOTES ? "unknown" : null}, token.name), side === "t" ? [" ", h("small", {}, percent(Math.exp(page.logprobs[i]))), token.kind === "label" ? h("i", {class: "sure", style: {width: `${(100 * Math.exp(page.logprobs[i])).toFixed(1)}%`}}) : null] : null);
+  }, h("span", {class: token.kind in NOTES ? "unknown" : null}, token.name), side === "t" ? [" ", h("small", chance(page.logprobs[i])), token.kind === "label" ? h("i.sure", {style: {width: `${(100 * Math.exp(page.logprobs[i])).toFixed(1)}%`}}) : null] : null);
   const seen = page.media && inputPicture(page, page.media.kind === "audio" ? 640 : 220, s => state.set(chooseSource(page, s)));
-  const source = h("div", {class: "words source", role: "group", "aria-label": "What the model read"}, seen ? seen.node : page.source.map((it, i) => button(it, i, "s")));
-  const answer = h("div", {class: "words answer", role: "group", "aria-label": "What it answered"}, page.answer.map((it, i) => button(it, i, "t")));
-  const ribbons = g("svg", {class: "ribbons", "aria-hidden": "true"}), say = h("p", {class: "say", "aria-live": "polite"});
+  const source = h("div.words.source", {role: "group", "aria-label": "What the model read"}, seen ? seen.node : page.source.map((it, i) => button(it, i, "s")));
+  const answer = h("div.words.answer", {role: "group", "aria-label": "What it answered"}, page.answer.map((it, i) => button(it, i, "t")));
+  const ribbons = g("svg.ribbons", {"aria-hidden": "true"}), say = h("p.say", {"aria-live": "polite"});
   const running = !seen && (page.finds || page.source.length + page.answer.length > 2 * RUNNING), apart = seen || !looks(page, 0).length;
   const stage = h("div", {class: `stage${running ? " running" : ""}${apart ? " apart" : ""}`},
-    h("p", {class: "who"}, asked(page)), source, answer, h("p", {class: "who"}, answered(page)), ribbons);
+    h("p.who", asked(page)), source, answer, h("p.who", answered(page)), ribbons);
   const node = h("section", {id: "sentence", "aria-label": "Sentence and answer"}, stage, say);
   if (!seen) roving(source, ".token");
   roving(answer, ".token");

@@ -2,7 +2,7 @@
 
 import {h} from "./dom.js";
 import {PLACES, choices, finding} from "./data.js";
-import {count, ordinal, percent, signed} from "./numbers.js";
+import {chance, count, ordinal, signed} from "./numbers.js";
 import {partTitle} from "./parts.js";
 import {fallsOf} from "./sentence.js";
 
@@ -14,11 +14,11 @@ const SAYS = {
   sentence: page => [page.writes ? `The answer has ${count(page.answer.length)} tokens, each with its probability. ` : "", "Choose a word at any time; everything below is then about that one."],
   flow: page => [`${count(page.lastStep + 1)} steps lead from your input to the answer, through ${Object.values(page.model.layers).join(" + ")} layers and ${count(page.model.parameters)} parameters. Play shows one after the other.`],
   attention: (page, {k, l, h: head}) => [`Each picture is a head, and a row in it shows where a token looks. In head ${head + 1} of layer ${l + 1} (${PLACES[k][0].toLowerCase()}), ${finding(page, k, page.attention[k][l], head)}.`],
-  decoding: (page, {t}) => [`${count(page.search.nodes.length)} candidates were weighed in ${count(page.search.nodes.at(-1).step)} steps. At step ${t + 1}, `, bold(choices(page, t)[0], false), ` was the most likely, at ${percent(Math.exp(choices(page, t)[0].logp))}. The sliders change what would be drawn.`],
+  decoding: (page, {t}) => [`${count(page.search.nodes.length)} candidates were weighed in ${count(page.search.nodes.at(-1).step)} steps. At step ${t + 1}, `, bold(choices(page, t)[0], false), ` was the most likely, at ${chance(choices(page, t)[0].logp)}. The sliders change what would be drawn.`],
   layers: (page, {t}) => (page.lens ? ["If the model stopped at its input, ", bold(page.answer[t]), ` would rank ${ordinal(page.lens[0].ranks[page.begins + t] + 1)} of ${count(page.vocabulary)}; after the last layer it ranks ${ordinal(page.lens.at(-1).ranks[page.begins + t] + 1)}.`] : ["Each bar is what a part of the model contributed to the answer."]),
   words: (page, {t}) => {
     const falls = fallsOf(page, t) ?? fallsOf(page, 0), at = fallsOf(page, t) ? t : 0, s = best(falls), p = page.logprobs[at];
-    return ["Each word was hidden in turn. Without ", bold(page.source[s], false), ", the probability of ", bold(page.answer[at]), ` goes from ${percent(Math.exp(p))} to ${percent(Math.exp(p - falls[s]))}.`];
+    return ["Each word was hidden in turn. Without ", bold(page.source[s], false), ", the probability of ", bold(page.answer[at]), ` goes from ${chance(p)} to ${chance(p - falls[s])}.`];
   },
   heads: page => {
     const [name, {change}] = Object.entries(page.without).reduce((a, b) => (b[1].change < a[1].change ? b : a));
@@ -31,9 +31,9 @@ const SAYS = {
 export function tour(page, state, views, signal) {
   const stops = ["sentence", ...views].map(id => document.getElementById(id));
   let at = 0;
-  const said = h("p", {"aria-live": "polite"}), where = h("span"), back = h("button", {class: "button", onclick: () => go(Math.max(0, at - 1))}, "Back"), next = h("button", {class: "button", onclick: () => (at === stops.length - 1 ? leave() : go(at + 1))}, "Next");
-  const box = h("div", {class: "tour", role: "region", "aria-label": "Tour", hidden: true, onkeydown: event => { if (event.key === "Escape") { event.stopPropagation(); leave(); } }}, said, h("div", {class: "tools"}, where, back, next, h("button", {class: "button", onclick: leave}, "Leave")));
-  const start = h("button", {class: "button", onclick: () => { box.hidden = false; go(0); next.focus(); }}, "Take the tour");
+  const said = h("p", {"aria-live": "polite"}), where = h("span"), back = h("button.button", {onclick: () => go(Math.max(0, at - 1))}, "Back"), next = h("button.button", {onclick: () => (at === stops.length - 1 ? leave() : go(at + 1))}, "Next");
+  const box = h("div.tour", {role: "region", "aria-label": "Tour", hidden: true, onkeydown: event => { if (event.key === "Escape") { event.stopPropagation(); leave(); } }}, said, h("div.tools", where, back, next, h("button.button", {onclick: leave}, "Leave")));
+  const start = h("button.button", {onclick: () => { box.hidden = false; go(0); next.focus(); }}, "Take the tour");
 
   function go(to) {
     stops[at].classList.remove("stop");
@@ -46,7 +46,7 @@ export function tour(page, state, views, signal) {
     tell();
   }
 
-  const tell = () => said.replaceChildren(h("b", {class: "other"}, stops[at].querySelector("h2")?.textContent ?? "Your input and the answer"), ": ", ...SAYS[stops[at].id](page, state.now).flat());
+  const tell = () => said.replaceChildren(h("b.other", stops[at].querySelector("h2")?.textContent ?? "Your input and the answer"), ": ", ...SAYS[stops[at].id](page, state.now).flat());
 
   function leave() {
     stops[at].classList.remove("stop");

@@ -16,9 +16,9 @@ const ACROSS = 24, DOWN = 100; // cells of a table that are shown at once
 const sum = values => values.reduce((a, b) => a + b, 0);
 
 export function words(page, state) {
-  const box = scroller("Words that mattered, scrolls sideways"), check = h("p", {class: "note"}), tools = h("div", {class: "tools"}), how = h("span");
+  const box = scroller("Words that mattered, scrolls sideways"), check = h("p.note"), tools = h("div.tools"), how = h("span");
   const methods = Object.entries(METHODS).filter(([name]) => page.words[name]);
-  if (methods.length > 1) for (const [name, text] of methods) tools.append(h("button", {class: "button", "data-method": name, onclick: () => state.set({method: name})}, text));
+  if (methods.length > 1) for (const [name, text] of methods) tools.append(h("button.button", {"data-method": name, onclick: () => state.set({method: name})}, text));
   const node = section("words", "Words that mattered", how, tools, box, check);
   const each = page.writes || page.fills, said = each ? page.answer : page.answer.slice(0, 1);
   let shown = null; // what is in the box: its method and its first column
@@ -33,17 +33,17 @@ export function words(page, state) {
   }
 
   /** One column: the text itself, shaded. */
-  const shaded = (values, largest) => h("p", {class: "shaded", dir: "auto"}, page.source.map((it, i) =>
+  const shaded = (values, largest) => h("p.shaded", {dir: "auto"}, page.source.map((it, i) =>
     [painted(h("span", {class: it.own ? "own" : "ours", title: `${it.name}: ${signed(values[i], 4)}`}, it.name), values[i], largest), " "]));
 
   function grid(method, from, largest) {
     const columns = columnsOf(method), places = [...columns.keys()].slice(from, from + ACROSS), values = places.map(i => fallsOf(page, i, method));
     const most = page.source.map((_, s) => Math.max(...values.map(it => Math.abs(it[s])))), order = [...most.keys()].sort((a, b) => most[b] - most[a]).slice(0, DOWN).sort((a, b) => a - b);
-    const head = h("tr", {}, h("th", {scope: "col"}, "source"), places.map(i => h("th", {scope: "col", "data-t": i, class: columns[i].own ? "own" : "", dir: "auto"}, columns[i].name)));
+    const head = h("tr", h("th", {scope: "col"}, "source"), places.map(i => h("th", {scope: "col", "data-t": i, class: columns[i].own ? "own" : "", dir: "auto"}, columns[i].name)));
     const rows = order.map(s => h("tr", {"data-s": s}, h("th", {scope: "row", class: page.source[s].own ? "own" : "", dir: "auto"}, page.source[s].name),
       places.map((i, c) => painted(h("td", {"data-t": i}, Math.abs(values[c][s]) < 0.005 ? "0" : signed(values[c][s])), values[c][s], largest))));
     const parts = [places.length < columns.length ? `Tokens ${from + 1} to ${from + places.length} of ${columns.length}, around the chosen one.` : "", order.length < page.source.length ? `The ${DOWN} words that mattered most.` : ""];
-    return [h("table", {}, h("caption", {class: "hidden"}, `Words that mattered, by ${METHODS[method]}`), h("thead", {}, head), h("tbody", {}, rows)), h("p", {class: "note"}, parts.join(" "))];
+    return [h("table", h("caption.hidden", `Words that mattered, by ${METHODS[method]}`), h("thead", head), h("tbody", rows)), h("p.note", parts.join(" "))];
   }
 
   function draw({method, t, theme}) {
