@@ -1,6 +1,6 @@
 // The box for a text, and everything else that asks the source of answers for a new answer.
 
-import {h} from "./dom.js";
+import {button, h} from "./dom.js";
 import {remember as writeHash} from "./state.js";
 
 const VERBS = {translate: "Translate", summarize: "Summarise", generate: "Continue", classify: "Classify", answer: "Answer", transcribe: "Transcribe", fill: "Fill", embed: "Embed"};
@@ -90,8 +90,8 @@ export function askingForm(asker) {
   const model = h("select", {"aria-label": "Model"}, asker.models.map(it => h("option", {value: it.name, selected: it.name === asker.question.model}, it.name)));
   const text = h("textarea", {rows: 2, "aria-label": "Text", placeholder: "Write a text here"}, asker.question.text);
   const context = h("textarea", {rows: 4, "aria-label": "Text to find the answer in", placeholder: "The text to find the answer in"}, asker.question.context);
-  const file = h("input", {type: "file", "aria-label": "File"}), button = h("button.button.main", {type: "submit"}), status = h("p.status", {role: "status"});
-  const node = h("form.asking", asker.models.length > 1 ? model : null, text, context, file, button);
+  const file = h("input", {type: "file", "aria-label": "File"}), submit = button("", null, {class: "button main", type: "submit"}), status = h("p.status", {role: "status"});
+  const node = h("form.asking", asker.models.length > 1 ? model : null, text, context, file, submit);
 
   function fits() {
     const {task, reads} = of() ?? {}, media = MEDIA[reads];
@@ -99,7 +99,7 @@ export function askingForm(asker) {
     context.hidden = task !== "answer";
     file.hidden = !media;
     if (media) file.accept = media;
-    button.textContent = VERBS[task] ?? "Run";
+    submit.textContent = VERBS[task] ?? "Run";
   }
 
   async function send() {
@@ -110,9 +110,9 @@ export function askingForm(asker) {
   }
 
   function say(state, message) {
-    node.setAttribute("aria-busy", state === "busy");
+    node.ariaBusy = state === "busy";
     status.classList.toggle("wrong", state === "failed");
-    status.replaceChildren(...(state === "busy" ? ["Thinking … ", h("span.draft", {"aria-hidden": "true"}, message)] : state === "failed" ? [message, " ", h("button", {type: "button", class: "button", onclick: asker.retry}, "Retry")] : []));
+    status.replaceChildren(...(state === "busy" ? ["Thinking … ", h("span.draft", {"aria-hidden": "true"}, message)] : state === "failed" ? [message, " ", button("Retry", asker.retry, {type: "button"})] : []));
   }
 
   node.addEventListener("submit", event => { event.preventDefault(); send().catch(error => say("failed", error.message)); });

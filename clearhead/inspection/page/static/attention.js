@@ -1,9 +1,9 @@
 // All heads at a glance: a picture for each head, a row for each layer, a column for each kind of attention.
 
-import {h, roving, section} from "./dom.js";
+import {button, h, roving, section} from "./dom.js";
 import {PLACES, finding, headsOn, rowOf} from "./data.js";
 import {css, drawCells, shade, themed} from "./colours.js";
-import {signed} from "./numbers.js";
+import {range, signed} from "./numbers.js";
 import {openHead} from "./open_head.js";
 import {overInput} from "./media.js";
 
@@ -45,7 +45,7 @@ export function attention(page, state, asker, signal) {
   const many = page.places.some(it => page.attention[it][0].heads > 6), kinds = h("div", {class: `kinds${many ? " many" : ""}`, role: "group", "aria-label": "Heads"}), opened = openHead(page, state), over = page.media?.maps ? overInput(page, state) : null, sorts = h("div.tools");
   let sort = "layer", minis = [], pictures = [];
   const legend = h("div.legend", h("span", "0"), h("i"), h("span", "1 weight"));
-  for (const [name, text] of Object.entries(SORTS).filter(([name]) => name !== "worth" || page.measured)) sorts.append(h("button.button", {"data-sort": name, onclick: () => { sort = name; build(); update(state.now, null); }}, text));
+  for (const [name, text] of Object.entries(SORTS).filter(([name]) => name !== "worth" || page.measured)) sorts.append(button(text, () => { sort = name; build(); update(state.now, null); }, {"data-sort": name}));
   const node = section("attention", "Attention", `${heads} heads; each row is one query ${page.media ? "position" : "token"}; entropy in bits`, [sorts, legend], over?.node, kinds, opened.node);
 
   const seen = new IntersectionObserver(entries => entries.forEach(it => { if (it.isIntersecting) { it.target.draw(); seen.unobserve(it.target); } }), {rootMargin: "400px"});
@@ -53,12 +53,11 @@ export function attention(page, state, asker, signal) {
 
   function mini(place, layer, head, l) {
     const canvas = h("canvas"), tick = h("i.tick"), off = layer.off(head), entropy = layer.entropy[head].toFixed(2), title = `${PLACES[place][0]} layer ${l + 1} head ${head + 1}`;
-    const button = h("button.mini", {"data-k": place, "data-l": l, "data-h": head, "aria-label": `${title}, ${finding(page, place, layer, head)}${off ? "" : `, entropy ${entropy} bits`}`,
-      onclick: () => state.set({k: place, l, h: head})}, h("span.frame", canvas, tick), h("small", off ? "off" : sort === "worth" ? signed(worth(place, l, head)) : entropy));
-    button.draw = () => off || paint(canvas, layer, head);
-    canvas.style.setProperty("aspect-ratio", `${layer.columns} / ${layer.rows}`);
-    minis.push({button, tick, place, layer, head, l});
-    return shown(button);
+    const node = h("button.mini", {"data-k": place, "data-l": l, "data-h": head, "aria-label": `${title}, ${finding(page, place, layer, head)}${off ? "" : `, entropy ${entropy} bits`}`, onclick: () => state.set({k: place, l, h: head})}, h("span.frame", canvas, tick), h("small", off ? "off" : sort === "worth" ? signed(worth(place, l, head)) : entropy));
+    node.draw = () => off || paint(canvas, layer, head);
+    canvas.style.aspectRatio = layer.columns / layer.rows;
+    minis.push({node, tick, place, layer, head, l});
+    return shown(node);
   }
 
   /** The mean of a layer's heads, at the end of its row. */
@@ -66,7 +65,7 @@ export function attention(page, state, asker, signal) {
     const on = headsOn(layer).length, own = {...layer, off: () => !on, at: (_, row, column) => layer.mean(row, column)};
     const canvas = h("canvas", {role: "img", "aria-label": `${PLACES[place][0]} layer ${l + 1}, mean of ${on} heads, ${finding(page, place, own, 0)}`}), node = h("div.mini.mean", h("span.frame", canvas), h("small", on ? "mean" : "off"));
     node.draw = () => on && paint(canvas, own, 0);
-    canvas.style.setProperty("aspect-ratio", `${layer.columns} / ${layer.rows}`);
+    canvas.style.aspectRatio = layer.columns / layer.rows;
     return shown(node);
   }
 
@@ -78,13 +77,13 @@ export function attention(page, state, asker, signal) {
 
   function build() {
     [minis, pictures] = [[], []];
-    sorts.querySelectorAll("button").forEach(it => it.setAttribute("aria-pressed", it.dataset.sort === sort));
+    sorts.querySelectorAll("button").forEach(it => it.ariaPressed = it.dataset.sort === sort);
     kinds.replaceChildren(...page.places.map(place => {
       const layers = page.attention[place], [title, about] = PLACES[place], across = Math.min(9, layers[0].heads + 1);
       const grid = h("div.grid", {style: {"--across": across}});
-      if (sort === "layer") layers.forEach((layer, l) => grid.append(h("span", `layer ${l + 1}`), h("div.row", [...Array(layer.heads).keys()].map(head => mini(place, layer, head, l)), mean(place, layer, l))));
+      if (sort === "layer") layers.forEach((layer, l) => grid.append(h("span", `layer ${l + 1}`), h("div.row", range(layer.heads).map(head => mini(place, layer, head, l)), mean(place, layer, l))));
       else {
-        const all = layers.flatMap((layer, l) => [...Array(layer.heads).keys()].map(head => [layer, head, l]));
+        const all = layers.flatMap((layer, l) => range(layer.heads).map(head => [layer, head, l]));
         const key = ([layer, head, l]) => (layer.off(head) ? Infinity : sort === "worth" ? worth(place, l, head) : layer.entropy[head]);
         all.sort((a, b) => (key(a) === key(b) ? 0 : key(a) - key(b)));
         grid.append(h("span", sort === "worth" ? "largest drop first" : "sharpest first"), h("div.row", all.map(([layer, head, l]) => mini(place, layer, head, l))));
@@ -95,13 +94,13 @@ export function attention(page, state, asker, signal) {
   }
 
   function update(now, before) {
-    for (const {button, tick, place, layer, head, l} of minis) {
-      button.setAttribute("aria-pressed", place === now.k && l === now.l && head === now.h);
+    for (const {node: it, tick, place, layer, head, l} of minis) {
+      it.ariaPressed = place === now.k && l === now.l && head === now.h;
       const row = rowOf(page, place, now);
       if (tick.row === row) continue;
       tick.row = row;
       tick.hidden = row === null || row >= layer.rows;
-      if (!tick.hidden) { tick.style.setProperty("top", `${(100 * row) / layer.rows}%`); tick.style.setProperty("height", `${100 / layer.rows}%`); }
+      if (!tick.hidden) { tick.style.top = `${(100 * row) / layer.rows}%`; tick.style.height = `${100 / layer.rows}%`; }
     }
     if (before && before.theme !== now.theme) redraw();
     over?.update(now);

@@ -1,6 +1,6 @@
 // Everything about the chosen word, each block with a link to its view.
 
-import {bar, g, h} from "./dom.js";
+import {bar, button, g, h, label, line, token} from "./dom.js";
 import {contributions, looks, saidAt, visible, whyRow} from "./data.js";
 import {force, prefixAt, textsAt} from "./forcing.js";
 import {alternatives, fallsOf, origin} from "./sentence.js";
@@ -17,20 +17,18 @@ function block(title, link, to, ...content) {
   return h("div", {class: `block ${wide ?? ""}`}, h("h3", title, link && h("a", {href: `#${view}`, "data-view": view}, link)), ...content);
 }
 
-const token = it => h("span", {class: it.own ? "own" : "", dir: "auto"}, it.name);
-
 /** What a word's rank was after each layer, on a logarithmic scale. */
 function ranks(page, at) {
   const layers = page.lens, width = 220, n = layers.length, x = i => 20 + (i * (width - 40)) / Math.max(1, n - 1);
   const found = layers.map(it => it.ranks[at] + 1), y = rank => 20 + (44 * Math.log(rank)) / Math.log(Math.max(2, page.vocabulary));
   const every = Math.ceil(n / 5), shown = i => i % every === 0 || i === n - 1;
   const name = `Rank ${found.join(", then ")} of ${count(page.vocabulary)}`;
-  return g("svg", {viewBox: `0 0 ${width} 92`, role: "img", "aria-label": name, class: "ranks"},
-    g("path", {d: found.map((it, i) => `${i ? "L" : "M"}${x(i)} ${y(it)}`).join(""), class: "line"}),
+  return g("svg.ranks", {viewBox: `0 0 ${width} 92`, role: "img", "aria-label": name},
+    line(found.map((it, i) => [x(i), y(it)])),
     found.map((it, i) => [
-      g("circle", {cx: x(i), cy: y(it), r: 4, class: "dot"}),
-      shown(i) ? g("text", {x: x(i), y: y(it) - 10, class: "big", "text-anchor": "middle"}, ordinal(it)) : null,
-      shown(i) ? g("text", {x: x(i), y: 88, class: "small", "text-anchor": "middle"}, i ? `layer ${i}` : "start") : null,
+      g("circle.dot", {cx: x(i), cy: y(it), r: 4}),
+      shown(i) ? label(x(i), y(it) - 10, ordinal(it), "big mid") : null,
+      shown(i) ? label(x(i), 88, i ? `layer ${i}` : "start", "small mid") : null,
     ]));
 }
 
@@ -38,7 +36,7 @@ function ranks(page, at) {
 function instead(page, asker, t) {
   const others = alternatives(page, t).slice(0, SHOWN), note = h("p.note", {"aria-live": "polite"});
   if (!others.length) return null;
-  const choose = it => (page.writes ? h("button.choice.own", {dir: "auto", "aria-label": `Continue from ${it.name}`, onclick: () => force(page, asker, prefixAt(page, t, it.id), textsAt(page, t, it.text), note)}, it.name) : h("span.own", {dir: "auto"}, it.name));
+  const choose = it => (page.writes ? button(it.name, () => force(page, asker, prefixAt(page, t, it.id), textsAt(page, t, it.text), note), {class: `choice ${it.own ? "own" : ""}`, dir: "auto", "aria-label": `Continue from ${it.name}`}) : token(it));
   return block("Alternatives", page.search ? "Decoding" : "", "decoding", h("div.bars", others.map(it => [choose(it), h("span"), h("span.number", chance(it.logp))])), note);
 }
 
@@ -68,7 +66,7 @@ export function card(page, state, asker) {
       found.push(block("Top contributions (logits)", "Why", "layers wide", h("div.bars", top.map(([name, value]) => [
         h("span", h("span", {class: `key ${partKind(name)}`}), partName(name)), bar(Math.abs(value) / largest, value < 0 ? "against" : "for"), h("span.number", signed(value))]))));
     }
-    return node.replaceChildren(...[h("p.who", heading(page, t)), h("h2", {class: word.own ? "own" : "", dir: "auto"}, word.name),
+    return node.replaceChildren(...[h("p.who", heading(page, t)), h("h2", {class: word.own && "own", dir: "auto"}, word.name),
       h("p.sub", `${chance(p)} likely${how && `, ${how}`}`), ...found].filter(it => it));
   }
   return {node, update};

@@ -1,6 +1,7 @@
 // The page's data: one JSON object, whose arrays are base64 of little-endian numbers.
 
 import {named, nameAfter, pieceName} from "./names.js";
+import {range} from "./numbers.js";
 
 const READ = {
   u16: [2, (view, at) => view.getUint16(at, true)],
@@ -34,7 +35,7 @@ export const PLACES = {
 };
 
 /** The heads of a layer that are on. */
-export const headsOn = layer => (layer.on ??= [...Array(layer.heads).keys()].filter(head => !layer.off(head)));
+export const headsOn = layer => (layer.on ??= range(layer.heads).filter(head => !layer.off(head)));
 
 /** The mean of a number over the heads of a layer that are on. */
 const meanOf = (layer, of) => { const on = headsOn(layer); return on.reduce((sum, head) => sum + of(head), 0) / on.length; };
@@ -92,7 +93,7 @@ function mediaOf(media) {
 export const candidates = (page, t) => (page.labels ? page.labels : page.alternatives?.[page.begins + t]) ?? [];
 
 /** The tokens that could have been said at a place of the answer, most likely first, with their names. */
-export const choices = (page, t) => candidates(page, t).map(([text, p, id]) => ({name: page.labels ? text : nameAfter(() => (page.writes ? page.tokens.outputs.slice(0, page.begins + t) : []), text), text, id, logp: p}));
+export const choices = (page, t) => candidates(page, t).map(([text, p, id]) => ({name: page.labels ? text : nameAfter(() => (page.writes ? page.tokens.outputs.slice(0, page.begins + t) : []), text), own: !page.labels && text !== "</s>", text, id, logp: p}));
 
 /** The row of `page.why` for a place of the answer, or null if it has none. */
 export const whyRow = (page, t) => { const row = page.labels ? 0 : page.begins + t; return page.why && row < page.why.parts.shape[1] ? row : null; };

@@ -21,6 +21,21 @@ const maker = create => (name, ...given) => {
 export const h = maker(it => document.createElement(it));
 export const g = maker(it => document.createElementNS(SVG, it));
 
+export const path = (d, kind) => g("path", {d, class: kind});
+export const rect = (x, y, width, height, props) => g("rect", {x, y, width, height, ...props});
+
+/** A line through points. */
+export const line = points => path(points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join(""), "line");
+
+/** A text in a picture. Its classes "mid" and "last" say where x is. */
+export const label = (x, y, text, kind, props) => g("text", {x, y, class: kind, ...props}, text);
+
+export const button = (text, act, props) => h("button", {class: "button", onclick: act, ...props}, text);
+
+/** A token, in the reading face if it's the user's own; and its name in a sentence. */
+export const token = it => h("span", {class: it.own && "own", dir: "auto"}, it.name);
+export const bold = (it, kind) => h("b", {class: kind, dir: "auto"}, it.name);
+
 /** A picture with a name that states its finding, for those who don't see it. */
 export const picture = (width, height, name, ...children) =>
   g("svg", {viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": name}, ...children);
@@ -60,7 +75,7 @@ export const pressed = act => ({role: "button", tabindex: -1, onclick: act, onke
 /** One Tab stop for a group of buttons, with arrow keys inside. Returns what to call for new buttons. */
 export function roving(group, selector, horizontal = true) {
   const items = () => [...group.querySelectorAll(selector)];
-  const settle = chosen => items().forEach(it => it.setAttribute("tabindex", it === chosen ? 0 : -1));
+  const settle = chosen => items().forEach(it => { it.tabIndex = it === chosen ? 0 : -1; });
   settle(items()[0]);
   group.addEventListener("focusin", event => { const it = event.target.closest(selector); if (it) settle(it); });
   group.addEventListener("keydown", event => {

@@ -1,11 +1,11 @@
 // How the answer, the heads and the layers formed during training: one frame for each evaluation.
 
-import {asTable, g, h, picture, scroller, section, table} from "./dom.js";
+import {asTable, h, label, path, picture, scroller, section, table, token} from "./dom.js";
 import {drawCells, shade} from "./colours.js";
 import {decode} from "./data.js";
 import {pieceName} from "./names.js";
 import {quoted} from "./forcing.js";
-import {count} from "./numbers.js";
+import {count, range} from "./numbers.js";
 import {layerName, partTitle} from "./parts.js";
 import {makePlayer} from "./player.js";
 
@@ -19,12 +19,12 @@ export function film(page, state, asker, signal) {
   const curve = scroller("Curves, scroll sideways"), shown = h("div.frame"), said = h("p.own.answer", {dir: "auto", "aria-live": "polite"}), where = h("small");
   const slider = h("input", {type: "range", min: 0, max: frames.length - 1, value: frames.length - 1, "aria-label": "Evaluation", oninput: () => state.set({frame: Number(slider.value)})});
   const player = makePlayer({last: frames.length - 1, now: () => state.now.frame ?? frames.length - 1, show: frame => state.set({frame}), pace: PACE, signal});
-  const node = section("film", "Training film", ["One frame for each evaluation of “", h("span.own", {dir: "auto"}, text), "”"], player.button, curve, slider, h("p", where), said, shown,
+  const node = section("film", "Training film", ["One frame for each evaluation of “", token({own: true, name: text}), "”"], player.button, curve, slider, h("p", where), said, shown,
     asTable("The evaluations as a table", () => table("Evaluations", ["Step", ...names.map(it => it.replaceAll("_", " "))], scores.map(row => [count(row.step), ...names.map(it => number(row[it]))]))));
   function draw(now) {
     const at = Math.min(now.frame ?? frames.length - 1, frames.length - 1), it = frames[at], row = scores[it.number];
     slider.value = at;
-    slider.setAttribute("aria-valuetext", `step ${count(it.step)}, ${it.answer}`);
+    slider.ariaValueText = `step ${count(it.step)}, ${it.answer}`;
     where.textContent = `step ${count(it.step)} · ${names.map(name => `${name.replaceAll("_", " ")} ${number(row[name])}`).join(" · ")}`;
     said.textContent = it.answer || "■ end";
     curve.replaceChildren(curves(scores, names.slice(0, 3), it.number));
@@ -45,15 +45,15 @@ function curves(scores, names, at) {
   const found = names.map((name, n) => {
     const values = scores.map(it => it[name]), known = values.filter(Number.isFinite), low = Math.min(...known), span = Math.max(...known) - low || 1, base = n * (high + 16);
     const d = values.map((v, i) => (Number.isFinite(v) ? `${i && Number.isFinite(values[i - 1]) ? "L" : "M"}${x(i).toFixed(1)} ${(base + 14 + (high - 14) * (1 - (v - low) / span)).toFixed(1)}` : "")).join("");
-    return [g("path", {d, class: "line"}), g("text", {x: 10, y: base + 10, class: "small"}, `${name.replaceAll("_", " ")}, ${number(low)} to ${number(low + span)}`)];
+    return [path(d, "line"), label(10, base + 10, `${name.replaceAll("_", " ")}, ${number(low)} to ${number(low + span)}`, "small")];
   });
   const name = names.map(it => { const known = scores.map(row => row[it]).filter(Number.isFinite); return `${it} from ${number(known[0])} to ${number(known.at(-1))}`; }).join("; ");
-  return picture(width, names.length * (high + 16), name || "Evaluations", found, g("path", {d: `M${x(at)} 0V${names.length * (high + 16)}`, class: "cursor"}));
+  return picture(width, names.length * (high + 16), name || "Evaluations", found, path(`M${x(at)} 0V${names.length * (high + 16)}`, "cursor"));
 }
 
 /** The heads of one attention module as small pictures. */
 function strip(name, {shape: [heads, rows, columns], values}) {
-  const canvases = [...Array(heads).keys()].map(head => {
+  const canvases = range(heads).map(head => {
     const own = values.slice(head * rows * columns, (head + 1) * rows * columns), most = own.indexOf(Math.max(...own)), finding = `most in row ${Math.floor(most / columns) + 1}, column ${most % columns + 1}, ${own[most].toFixed(2)}`;
     return drawCells(h("canvas", {role: "img", "aria-label": `${partTitle(name)}, head ${head + 1}: ${finding}`}), rows, columns, (r, c) => shade(own[r * columns + c]));
   });

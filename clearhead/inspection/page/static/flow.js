@@ -1,6 +1,6 @@
 // Figure 1 for this model: a box for each recorded part. A step forward moves the data by one part; Play takes one after the other.
 
-import {asTable, g, h, pressed, roving, section, table} from "./dom.js";
+import {asTable, button, g, h, label, path, pressed, rect, roving, section, table} from "./dom.js";
 import {drawCells, shade} from "./colours.js";
 import {choices, headsOn} from "./data.js";
 import {narrate, rowAt} from "./narration.js";
@@ -29,8 +29,8 @@ export function flow(page, state, asker, signal) {
   const tableOf = asTable("The parts as a table", () => table("Parts of the model", ["Part", "Output", "Parameters", "Milliseconds"],
     page.parts.map(it => [partTitle(it.name), it.shape.slice(1).join(" × "), count(it.parameters), it.milliseconds.toFixed(2)])));
   const step = by => state.set({step: Math.min(parts.length - 1, Math.max(0, state.now.step + by))});
-  const back = h("button.button", {"aria-label": "Step back", onclick: () => step(-1)}, "←");
-  const forth = h("button.button", {"aria-label": "Step forward", onclick: () => step(1)}, "→");
+  const back = button("←", () => step(-1), {"aria-label": "Step back"});
+  const forth = button("→", () => step(1), {"aria-label": "Step forward"});
   const slider = h("input", {type: "range", min: 0, max: parts.length - 1, "aria-label": "Step", oninput: () => state.set({step: Number(slider.value)})});
   const player = makePlayer({last: parts.length - 1, now: () => state.now.step, show: at => state.set({step: at}), pace: PACE, signal});
   const node = section("flow", "Flow", `Figure 1 of the paper for this model, holding your ${read}`, [player.button, back, slider, forth, number], box, about, code, tableOf);
@@ -81,7 +81,7 @@ export function flow(page, state, asker, signal) {
     };
     const lines = [], wire = (d, i, extra = "") => {
       const ink = g("path", {d, class: `wire ink${extra}`, pathLength: 1});
-      lines.push(g("path", {d, class: `wire${extra}`}), ink);
+      lines.push(path(d, `wire${extra}`), ink);
       wires.push({node: ink, i});
     };
     wires = [];
@@ -111,7 +111,7 @@ export function flow(page, state, asker, signal) {
       it.classList.toggle("on", i === now && !more);
       it.classList.toggle("later", i > now && !more);
       it.classList.toggle("reached", reached(i));
-      it.setAttribute("tabindex", i === now ? 0 : -1);
+      it.tabIndex = i === now ? 0 : -1;
     }
   }
 
@@ -130,47 +130,47 @@ export function flow(page, state, asker, signal) {
       const y = end.y - 14, lane = end.x + end.w + 32, reach = cross.map(place);
       wire(`M${end.x + end.w / 2} ${end.y}V${y}H${lane}V${reach[0].y + reach[0].h / 2}`, after, " thick");
       cross.forEach((it, n) => wire(`M${lane} ${y}V${reach[n].y + reach[n].h / 2}H${reach[n].x}`, it.i, " thick"));
-      lines.push(g("text", {x: end.x + 4, y: y - 6, class: "side"}, `memory ${size}`));
+      lines.push(label(end.x + 4, y - 6, `memory ${size}`, "side"));
     } else {
       const x = end.x + end.w + 14, lane = 114, reach = cross.map(place);
       wire(`M${end.x + end.w} ${end.y + end.h / 2}H${x}V${lane}`, after, " thick");
       cross.forEach((it, n) => wire(`M${x} ${lane}H${reach[n].x + reach[n].w / 2}V${reach[n].y}`, it.i, " thick"));
-      lines.push(g("text", {x: x + 10, y: lane - 7, class: "side"}, `memory, ${size}`));
+      lines.push(label(x + 10, lane - 7, `memory, ${size}`, "side"));
     }
   }
 
   function captions(items, place, upright, both, width, height, second, depth) {
     const first = page.rows.encoder.length || page.rows.decoder.length;
-    if (upright) return [page.model.layers.encoder ? g("text", {x: 8, y: height - 6, class: "side"}, `source, ${page.rows.encoder.length} ${unit}`) : null,
-      page.model.layers.decoder ? g("text", {x: second, y: height - 6, class: "side"}, `answer so far, ${page.rows.decoder.length}`) : null];
-    const found = [g("text", {x: 4, y: 11, class: "side"}, `${page.model.layers.encoder ? "Encoder" : "Decoder"} reads ${first} ${unit}`)];
-    if (both) found.push(g("text", {x: 4, y: second + depth + 17, class: "side"}, `Decoder reads what is written so far, ${page.rows.decoder.length} tokens`));
-    if (page.writes) found.push(g("text", {x: width - 8, y: second + depth + 17, class: "side", "text-anchor": "end"}, "the next word"));
+    if (upright) return [page.model.layers.encoder ? label(8, height - 6, `source, ${page.rows.encoder.length} ${unit}`, "side") : null,
+      page.model.layers.decoder ? label(second, height - 6, `answer so far, ${page.rows.decoder.length}`, "side") : null];
+    const found = [label(4, 11, `${page.model.layers.encoder ? "Encoder" : "Decoder"} reads ${first} ${unit}`, "side")];
+    if (both) found.push(label(4, second + depth + 17, `Decoder reads what is written so far, ${page.rows.decoder.length} tokens`, "side"));
+    if (page.writes) found.push(label(width - 8, second + depth + 17, "the next word", "side last"));
     return found;
   }
 
   function part(it, r, upright) {
     if (it.kind === "more") {
       return g("g.part.more", {"aria-label": `Show ${it.layers.size} more layers`, "data-step": it.i, ...pressed(() => { opened.add(it.stack); draw(); })}, room(r),
-        g("rect", {x: r.x, y: r.y, width: r.w, height: r.h, rx: 5}), g("text", {x: r.x + r.w / 2, y: r.y + r.h / 2 + 4, "text-anchor": "middle"}, `× ${it.layers.size}`));
+        rect(r.x, r.y, r.w, r.h, {rx: 5}), label(r.x + r.w / 2, r.y + r.h / 2 + 4, `× ${it.layers.size}`, "mid"));
     }
     const name = titleOf(it), inner = [];
     const middle = [r.x + r.w / 2, r.y + r.h / 2], lines = it.kind === "self" && it.stack === "decoder" ? ["Masked", "self-att."] : (LABELS[it.kind] ?? []);
     const flat = upright && it.kind !== "self" && it.kind !== "cross" ? [NORMS[it.kind] ?? lines.join("").replace("-d", "d")] : lines;
-    const label = (x, y, anchor) => flat.map((text, j) => g("text", {x, y: y + 14 * j, "text-anchor": anchor, "aria-hidden": "true"}, text));
+    const lettering = (x, y, kind) => flat.map((text, j) => label(x, y + 14 * j, text, kind, {"aria-hidden": "true"}));
     if (it.kind === "embedded") {
-      inner.push(g("rect", {x: r.x, y: r.y, width: r.w, height: r.h, class: "clear"}), g("circle.shape", {cx: middle[0], cy: middle[1], r: 10}),
-        g("path.wave", {d: `M${middle[0] - 6} ${middle[1]}q3 -6 6 0t6 0`}));
+      inner.push(rect(r.x, r.y, r.w, r.h, {class: "clear"}), g("circle.shape", {cx: middle[0], cy: middle[1], r: 10}),
+        path(`M${middle[0] - 6} ${middle[1]}q3 -6 6 0t6 0`, "wave"));
     } else {
-      inner.push(g("rect.shape", {x: r.x, y: r.y, width: r.w, height: r.h, rx: 5}));
+      inner.push(rect(r.x, r.y, r.w, r.h, {class: "shape", rx: 5}));
       const layer = it.kind === "self" || it.kind === "cross" ? page.attention[`${it.stack}.${it.kind}`]?.[Number(it.name.split(".")[1])] : null;
       const picture = layer && headsOn(layer).length > 0 && ((x, y, size) => g("image", {x, y, width: size, height: size, href: pictureOf(layer), preserveAspectRatio: "none", style: {"--rows": layer.rows}}));
-      if (picture && upright) inner.push(...label(r.x + 9, r.y + 25, "start"), picture(r.x + r.w - 42, r.y + 11, 36));
-      else if (picture) inner.push(...label(middle[0], r.y + 15, "middle"), picture(middle[0] - 17, r.y + 34, 34));
+      if (picture && upright) inner.push(...lettering(r.x + 9, r.y + 25), picture(r.x + r.w - 42, r.y + 11, 36));
+      else if (picture) inner.push(...lettering(middle[0], r.y + 15, "mid"), picture(middle[0] - 17, r.y + 34, 34));
       else {
         const said = it.kind === "softmax" && !upright ? page.answer[state.now.t]?.name ?? "" : "", n = flat.length + (said ? 1 : 0), y = said ? r.y + 17 : middle[1] + 4 - (n - 1) * 7;
         if (said) inner.push(...bars(r));
-        inner.push(...label(middle[0], y, "middle"), said ? g("text", {x: middle[0], y: y + 18, "text-anchor": "middle", class: "said", "aria-hidden": "true"}, said.length > 8 ? `${said.slice(0, 7)}…` : said) : null);
+        inner.push(...lettering(middle[0], y, "mid"), said ? label(middle[0], y + 18, said.length > 8 ? `${said.slice(0, 7)}…` : said, "said mid", {"aria-hidden": "true"}) : null);
       }
     }
     const kind = it.kind === "softmax" ? "soft" : partKind(it.name);
@@ -181,11 +181,11 @@ export function flow(page, state, asker, signal) {
   /** The most likely tokens as bars inside the last box. */
   function bars(r) {
     const all = page.finds ? [page.logprobs[state.now.t]] : choices(page, state.now.t).slice(0, BARS).map(it => it.logp);
-    return all.map((p, n) => g("rect.likely", {x: r.x + 8, y: r.y + 43 + 8 * n, width: Math.max(1, (r.w - 16) * Math.exp(p)), height: 5, rx: 1}));
+    return all.map((p, n) => rect(r.x + 8, r.y + 43 + 8 * n, Math.max(1, (r.w - 16) * Math.exp(p)), 5, {class: "likely", rx: 1}));
   }
 
   /** The room around a part, which can be pressed too. */
-  const room = r => g("rect", {x: r.x, y: r.y - FINGER / 2, width: r.w, height: r.h + FINGER, class: "clear"});
+  const room = r => rect(r.x, r.y - FINGER / 2, r.w, r.h + FINGER, {class: "clear"});
 
   /** Choosing an attention opens its head in the view of all heads. */
   function headOf(it) {
@@ -196,7 +196,7 @@ export function flow(page, state, asker, signal) {
     const i = peeked ?? state.now.step, it = parts[i], at = rowAt(page, it, state.now), size = shape => shape.slice(1).join(" × ");
     number.textContent = `step ${state.now.step + 1} of ${parts.length}`;
     slider.value = state.now.step;
-    slider.setAttribute("aria-valuetext", `${state.now.step + 1} of ${parts.length}, ${titleOf(parts[state.now.step])}`);
+    slider.ariaValueText = `${state.now.step + 1} of ${parts.length}, ${titleOf(parts[state.now.step])}`;
     line.replaceChildren(...narrate(page, parts, i, state.now).flat(Infinity));
     code.hidden = !it.code || page.isOff(it.name);
     code.firstChild.textContent = `Source code of ${it.class}`;

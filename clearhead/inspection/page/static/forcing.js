@@ -1,6 +1,6 @@
 // Another token in the answer's place: ask for the rest, or say which command does.
 
-import {h} from "./dom.js";
+import {bold, h} from "./dom.js";
 import {pieceName} from "./names.js";
 
 /** A text as an argument of a command. */
@@ -15,7 +15,7 @@ export function force(page, asker, ids, texts, note) {
   const begun = texts.join("").replace(/▁|\\[nt]/g, it => ({"▁": " ", "\\n": "\n", "\\t": "\t"})[it]), last = pieceName(texts.at(-1));
   const command = page.crosses ? `clearhead explain ${quoted(page.model.name)} ${quoted(page.asked)} --prefix ${quoted(begun.trim())} --html page.html`
     : `clearhead explain ${quoted(page.model.name)} ${quoted(page.asked + begun)} --html page.html`;
-  return note.replaceChildren("A file can't continue from ", h("b.own", {dir: "auto"}, last), ". This command does: ", h("code", command));
+  return note.replaceChildren("A file can't continue from ", bold({name: last}, "own"), ". This command does: ", h("code", command));
 }
 
 /** The texts of a prefix, for `force`. */

@@ -1,6 +1,6 @@
 // The model without some of its parts: how probable its own answer remains, and what it says instead.
 
-import {asTable, h, roving, section, table} from "./dom.js";
+import {asTable, button, h, roving, section, table, token} from "./dom.js";
 import {logp, signed} from "./numbers.js";
 import {layerName, partTitle} from "./parts.js";
 
@@ -30,9 +30,9 @@ export function headsOff(page, state, asker) {
     state.set({off: [...off].join(",")});
   }
 
-  const button = it => h("button", {class: `switch${it.change < -0.1 * largest ? " big" : ""}`, "data-off": it.name, "aria-label": `${headOf(it.name)} ${changeOf(it)}, without ${spoken(it.name)}`, onclick: () => toggle(it.name)},
-    h("span", headOf(it.name)), " ", h("b", changeOf(it)));
-  for (const [where, some] of Object.entries(rows)) grid.append(h("div.part-row", h("span", where), h("div.switches", some.sort((a, b) => isHead(b.name) - isHead(a.name)).map(button))));
+  const part = it => button([h("span", headOf(it.name)), " ", h("b", changeOf(it))], () => toggle(it.name),
+    {class: `switch${it.change < -0.1 * largest ? " big" : ""}`, "data-off": it.name, "aria-label": `${headOf(it.name)} ${changeOf(it)}, without ${spoken(it.name)}`});
+  for (const [where, some] of Object.entries(rows)) grid.append(h("div.part-row", h("span", where), h("div.switches", some.sort((a, b) => isHead(b.name) - isHead(a.name)).map(part))));
   const how = asker.live ? "Switch off any parts; the whole page follows" : "One part at a time";
   const about = page.measured ? `How the log-probability of the answer (${logp(score)}) changes without a part. ${how}` : `The log-probability of the answer is ${logp(score)}. ${how}`;
   const node = section("heads", "Heads off", about, null, became, grid,
@@ -41,7 +41,7 @@ export function headsOff(page, state, asker) {
 
   function update(now, earlier) {
     const off = chosen();
-    if (!earlier || now.off !== earlier.off) grid.querySelectorAll(".switch").forEach(it => it.setAttribute("aria-pressed", off.has(it.dataset.off) || (!asker.live && page.off.includes(it.dataset.off))));
+    if (!earlier || now.off !== earlier.off) grid.querySelectorAll(".switch").forEach(it => it.ariaPressed = off.has(it.dataset.off) || (!asker.live && page.off.includes(it.dataset.off)));
     if (asker.live) return became.replaceChildren(...live(page, before));
     const [name] = off, it = page.without[name];
     if (!it || page.isOff(name)) return became.replaceChildren(h("small", page.off.length ? `${without(page)}.` : "Choose a part to switch it off."));
@@ -58,7 +58,7 @@ const live = (page, before) => (page.off.length ? [h("small", without(page)), ..
 const without = ({off, prefix}) => `Without ${off.map(spoken).join("; ")}${prefix.length ? ", after a forced beginning" : ""}`;
 
 function changed(old, text) {
-  if (old === text) return [h("p", h("span.own", {dir: "auto"}, old || "■ end"), " ", h("small", "The answer doesn’t change."))];
+  if (old === text) return [h("p", token({own: true, name: old || "■ end"}), " ", h("small", "The answer doesn’t change."))];
   const words = old.split(" ");
   return [h("p", h("s.own", {dir: "auto"}, old || "■ end")), h("p.own", {dir: "auto"}, text.split(" ").map((word, i) => [word === words[i] ? word : h("b", word), " "]))];
 }

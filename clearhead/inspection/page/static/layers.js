@@ -1,6 +1,6 @@
 // What each layer would have predicted, and which parts contributed to one word and not to another.
 
-import {asTable, g, h, picture, scroller, section, table} from "./dom.js";
+import {asTable, h, label, line, path, picture, rect, scroller, section, table} from "./dom.js";
 import {css, inkOn, shade} from "./colours.js";
 import {choices, contributions, logitOf, saidAt, whyRow} from "./data.js";
 import {nameAfter} from "./names.js";
@@ -23,8 +23,8 @@ export function layers(page, state) {
       const text = nameAfter(() => page.tokens.outputs.slice(0, at + i), layer.tokens[at + i][0]), p = layer.probabilities[at + i][0], fill = shade(p / 2), rank = layer.ranks[at + i], hit = rank === 0;
       const td = h("td", {class: i === t ? "column" : "", title: `${name(layer)}: ${text}, ${percent(p)}; the answer’s token is ${ordinal(rank + 1)}`},
         h("span", {class: `own${hit ? " hit" : ""}`, dir: "auto"}, text), h("small", hit ? `★ ${percent(p)}` : `${percent(p)} · ${ordinal(rank + 1)}`));
-      td.style.setProperty("background", css(fill));
-      td.style.setProperty("color", inkOn(fill));
+      td.style.background = css(fill);
+      td.style.color = inkOn(fill);
       return td;
     };
     const shown = rows.length > LAYERS ? rows.filter((_, i) => i === 0 || i === rows.length - 1 || i % Math.ceil(rows.length / LAYERS) === 0) : rows;
@@ -41,9 +41,9 @@ export function layers(page, state) {
     const names = choices(page, t).map(it => it.name);
     if (chosen.t !== state.now.t) Object.assign(chosen, {t: state.now.t, one: page.labels ? state.now.t : saidAt(page, t), other: null});
     const {one, other} = chosen, value = logitOf(page, t, one, other), parts = contributions(page, t, one, other), error = Math.abs(parts.reduce((sum, [, v]) => sum + v, 0) - value);
-    const choose = (label, picked, also, act) => h("select", {"aria-label": label, onchange: event => { act(event.target.value === "" ? null : Number(event.target.value)); compare(); focusOn(label); }},
+    const choose = (what, picked, also, act) => h("select", {"aria-label": what, onchange: event => { act(event.target.value === "" ? null : Number(event.target.value)); compare(); focusOn(what); }},
       also ? h("option", {value: "", selected: picked === null}, also) : null, names.map((name, i) => h("option", {value: i, selected: picked === i}, name)));
-    const focusOn = label => why.querySelector(`select[aria-label="${label}"]`)?.focus();
+    const focusOn = what => why.querySelector(`select[aria-label="${what}"]`)?.focus();
     const heading = h("h3", "Why ", choose("Why this", one, null, i => { chosen.one = i; }), " and not ", choose("and not that", other, "nothing else", i => { chosen.other = i; }),
       h("span", `${other === null ? "its logit is" : "the logits differ by"} ${signed(value)}; the ${parts.length} parts sum to that within ${error < 1e-9 ? "1e−9" : error.toExponential(0).replace("-", "−")}`));
     why.replaceChildren(heading, byLayer(parts), bars(parts, names[one], other === null ? null : names[other]),
@@ -54,10 +54,10 @@ export function layers(page, state) {
     const drawn = [...parts].sort(bySize).slice(0, PARTS).sort((a, b) => b[1] - a[1]), largest = Math.max(...drawn.map(([, v]) => Math.abs(v))) || 1;
     const least = Math.min(0, ...drawn.map(it => it[1])), most = Math.max(0, ...drawn.map(it => it[1])), row = 20, wide = innerWidth <= 700 ? 90 : 380, scale = wide / (most - least || 1), mid = 170 - least * scale, width = 170 + wide + 76;
     const found = drawn.flatMap(([name, v], i) => { const size = Math.abs(v) * scale, y = i * row; return [
-      g("rect", {x: 4, y: y + 4, width: 10, height: 10, rx: 2, class: `key ${partKind(name)}`}), g("text", {x: 20, y: y + 14, class: "name"}, partName(name)),
-      g("rect", {x: v < 0 ? mid - size : mid, y: y + 4, width: Math.max(1, size), height: 11, rx: 2, class: v < 0 ? "against" : "for"}), g("text", {x: width - 4, y: y + 14, "text-anchor": "end", class: "name"}, signed(v))]; });
+      rect(4, y + 4, 10, 10, {rx: 2, class: `key ${partKind(name)}`}), label(20, y + 14, partName(name), "name"),
+      rect(v < 0 ? mid - size : mid, y + 4, Math.max(1, size), 11, {rx: 2, class: v < 0 ? "against" : "for"}), label(width - 4, y + 14, signed(v), "name last")]; });
     const name = `${partName(drawn[0][0])} contributed most to ${one}${other === null ? "" : ` and not ${other}`}, ${signed(drawn[0][1])}`;
-    return h("div", scroller("Parts, scrolls sideways", picture(width, drawn.length * row + 6, name, g("path", {d: `M${mid} 0V${drawn.length * row}`, class: "axis"}), found)),
+    return h("div", scroller("Parts, scrolls sideways", picture(width, drawn.length * row + 6, name, path(`M${mid} 0V${drawn.length * row}`, "axis"), found)),
       parts.length > PARTS ? h("p.note", `The ${PARTS} largest of ${parts.length} parts are drawn.`) : null);
   }
 
@@ -84,6 +84,6 @@ function norms(page) {
   if (rows.length < 2) return null;
   const width = 640, top = Math.max(...rows.map(it => it[1])) || 1, x = i => 6 + (i * (width - 12)) / (rows.length - 1), y = v => 44 - (38 * v) / top;
   const name = `Mean norm of the residual stream in the decoder: from ${rows[0][1].toFixed(1)} to ${rows.at(-1)[1].toFixed(1)}, at most ${top.toFixed(1)}`;
-  return h("div.norms", h("p.note", name), h("div", picture(width, 50, name, g("path", {d: rows.map(([, v], i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join(""), class: "line"}))),
+  return h("div.norms", h("p.note", name), h("div", picture(width, 50, name, line(rows.map(([, v], i) => [x(i), y(v)])))),
     asTable("Residual norms as a table", () => table("Residual norms", ["After", "Norm"], rows.map(([part, v]) => [part, v.toFixed(3)]))));
 }

@@ -1,6 +1,6 @@
 // The page: it gets its data from a source of answers, makes the views that this model has, and links them by one state.
 
-import {g, h} from "./dom.js";
+import {button, g, h, path} from "./dom.js";
 import {prepare} from "./data.js";
 import {readColours} from "./colours.js";
 import {makeState} from "./state.js";
@@ -36,10 +36,10 @@ function valid(page, live, views) {
 
 function bar(facts, views, toggleTheme) {
   return h("header.bar",
-    h("div.brand", g("svg", {width: 22, height: 22, viewBox: "0 0 22 22", "aria-hidden": "true"}, g("path", {d: "M4 3.5C4 11 18 11 18 18.5", class: "one"}), g("path", {d: "M18 3.5C18 11 4 11 4 18.5", class: "two"})), h("span", "Clearhead")),
+    h("div.brand", g("svg", {width: 22, height: 22, viewBox: "0 0 22 22", "aria-hidden": "true"}, path("M4 3.5C4 11 18 11 18 18.5", "one"), path("M18 3.5C18 11 4 11 4 18.5", "two")), h("span", "Clearhead")),
     h("div.facts", facts),
     h("nav", {"aria-label": "Views"}, views.map(([id, title]) => h("a", {href: `#${id}`, "data-view": id}, title))),
-    h("button.theme", {"aria-label": "Dark or light", title: "Dark or light (T)", onclick: toggleTheme}));
+    button("", toggleTheme, {class: "theme", "aria-label": "Dark or light", title: "Dark or light (T)"}));
 }
 
 const factsOf = ({name, layers, heads, d_model: d, parameters}) => `${name.split(/[\\/]/).filter(it => it).at(-1)} · ${Object.values(layers).join(" + ")} layers · ${heads} heads · d ${d} · ${count(parameters)} parameters`;

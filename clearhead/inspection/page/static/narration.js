@@ -1,6 +1,6 @@
 // One plain sentence about a step of the Flow, with the values of the chosen token.
 
-import {h} from "./dom.js";
+import {bold} from "./dom.js";
 import {axes, choices, headsOn, logitOf, whyRow} from "./data.js";
 import {chance, count, percent, short, signed} from "./numbers.js";
 import {partPhrase} from "./parts.js";
@@ -8,7 +8,6 @@ import {partPhrase} from "./parts.js";
 const NUMBERS = 3; // of a vector
 const NAMED = 3; // most likely tokens
 
-const bold = (it, chosen = false) => h("b", {class: `${it.own ? "own" : ""}${chosen ? " chosen" : ""}`, dir: "auto"}, it.name);
 const many = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
 const vectors = ([, n, width]) => `${many(n, "vector")} of ${many(width, "number")}`;
 const first = values => values.slice(0, NUMBERS).map(short).join(", ");
@@ -19,12 +18,12 @@ export const rowAt = (page, it, {s, t}) => (it.stack === "decoder" ? page.begins
 /** What a part did with the chosen token. `parts` are in the order of computation, softmax last. */
 export function narrate(page, parts, i, state) {
   const it = parts[i], row = rowAt(page, it, state), token = page.rows[it.stack === "decoder" ? "decoder" : "encoder"][row], said = it.stack === "decoder" && page.answer[state.t];
-  const name = token && [bold(token, !said && row === state.s), said ? [" → ", bold(said, true)] : ""]; // what it reads, and what it says next
+  const name = token && [bold(token, !said && row === state.s && "chosen"), said ? [" → ", bold(said, "chosen")] : ""]; // what it reads, and what it says next
   const given = it.kind === "embedded" ? parts.find(one => one.name === `${it.stack}.embedding`)?.values?.[row] : it.inputs?.[row], made = it.values?.[row];
   const from = given && made ? [name, ` goes from ${first(given)} to ${first(made)}.`] : [], begins = what => (made ? [` The ${what} `, name, ` begins with ${first(made)}.`] : []);
   if (page.isOff(it.name)) return ["It’s switched off: zeros take the place of its output."];
   return {
-    embedding: () => [page.media ? `The ${page.media.kind === "image" ? "image" : "recording"} becomes ` : `${many(it.shape[1], "token")} become${it.shape[1] === 1 ? "s" : ""} `, vectors(it.shape), ".", begins("vector of"), said ? [" It reads ", bold(token), " and has to say ", bold(said, true), "."] : ""],
+    embedding: () => [page.media ? `The ${page.media.kind === "image" ? "image" : "recording"} becomes ` : `${many(it.shape[1], "token")} become${it.shape[1] === 1 ? "s" : ""} `, vectors(it.shape), ".", begins("vector of"), said ? [" It reads ", bold(token), " and has to say ", bold(said, "chosen"), "."] : ""],
     types: () => ["Each vector gets another one added, which says to which part of the text its token belongs. ", from],
     embedded: () => (given && made && given.every((x, d) => x === made[d]) ? [page.model.positions === "none" ? "Nothing is added here: this model isn’t told positions." : `Nothing is added here: this model’s positions (${page.model.positions}) come in with attention.`] : ["Each position adds a vector of its own, so that order counts: ", from]),
     self: () => attends(page, it, row, name), cross: () => attends(page, it, row, name),
@@ -56,7 +55,7 @@ function added(page, parts, i, name, row) {
 
 function headed(page, it, row, name) {
   const made = it.values?.[row];
-  if (page.labels) return [`The head gives each of ${many(page.labels.length, "label")} a score`, ...page.labels.filter(([, , id]) => it.values?.[0]?.length > id).slice(0, NAMED).map(([name, , id], n) => [n ? ", " : ": ", h("b", name), ` ${signed(it.values[0][id])}`]), "."];
+  if (page.labels) return [`The head gives each of ${many(page.labels.length, "label")} a score`, ...page.labels.filter(([, , id]) => it.values?.[0]?.length > id).slice(0, NAMED).map(([name, , id], n) => [n ? ", " : ": ", bold({name}), ` ${signed(it.values[0][id])}`]), "."];
   if (page.finds) return [`The head gives each of ${many(it.shape[1], "position")} two scores, as the first and as the last of the answer`, ...(made ? ["; those of ", name, ` are ${made.map(x => signed(x)).join(" and ")}.`] : ["."])];
   return page.fills ? [`The head gives each of ${many(it.shape.at(-1), "token")} a score at every mask.`] : [`The head makes ${many(it.shape.at(-1), "number")}.`];
 }

@@ -1,5 +1,8 @@
 // Numbers as the page writes them. Minus is the true minus sign.
 
+/** The numbers from 0 to n − 1. */
+export const range = n => [...Array(n).keys()];
+
 /** The largest size of any number. */
 export const largestOf = values => values.reduce((most, it) => Math.max(most, Math.abs(it)), 0);
 
@@ -18,7 +21,7 @@ export function percent(p) {
   return `${Number(text) >= 0.01 ? text : Number(text)}%`;
 }
 
-/** A log-probability as a probability. */
+/** A log-probability as a probability in per cent. */
 export const chance = logp => percent(Math.exp(logp));
 
 /** A log-probability or score: two decimals, four when it is small. */

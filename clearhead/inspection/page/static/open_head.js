@@ -1,6 +1,6 @@
 // One head opened: its weights as a matrix and as lines, and which dimensions of query and key made one of them.
 
-import {asTable, g, h, picture, scroller, table} from "./dom.js";
+import {asTable, bold, g, h, label, path, picture, rect, scroller, table} from "./dom.js";
 import {PLACES, axes, decode, finding, rowOf} from "./data.js";
 import {css, drawCells, inkOn, shade} from "./colours.js";
 import {logp, signed, weight} from "./numbers.js";
@@ -34,8 +34,8 @@ export function openHead(page, state) {
       found.push(text(it, {x: LABEL - 9, y: 36 + r * high + high / 2 + 5, "text-anchor": "end", "data-row": r}));
       for (let c = 0; c < layer.columns; c++) {
         const x = LABEL + c * wide + 1, y = 36 + r * high + 1, barred = layer.barred(r, c), w = layer.at(head, r, c), fill = shade(w);
-        found.push(g("g", {"data-r": r, "data-c": c}, g("rect", {x, y, width: wide - 2, height: high - 2, rx: 3, class: barred ? "barred" : "cell", fill: barred ? "transparent" : css(fill)}),
-          barred ? g("path", {d: `M${x + wide / 2 - 6} ${y + high / 2 + 4}l10 -10`, class: "stroke"}) : g("text", {x: x + wide / 2 - 1, y: y + high / 2 + 4, "text-anchor": "middle", class: "value", style: {fill: inkOn(fill)}}, weight(w))));
+        found.push(g("g", {"data-r": r, "data-c": c}, rect(x, y, wide - 2, high - 2, {rx: 3, class: barred ? "barred" : "cell", fill: barred ? "transparent" : css(fill)}),
+          barred ? path(`M${x + wide / 2 - 6} ${y + high / 2 + 4}l10 -10`, "stroke") : label(x + wide / 2 - 1, y + high / 2 + 4, weight(w), "value mid", {style: {fill: inkOn(fill)}})));
       }
     });
     const outline = g("rect.chosen", {rx: 4});
@@ -55,8 +55,8 @@ export function openHead(page, state) {
     canvas.addEventListener("click", event => keep(cellAt(event)));
     return {view: [wrap, said], mark({row, column}) {
       const [rows, columns] = axes(page, k);
-      rowMark.style.setProperty("top", `${(100 * row) / layer.rows}%`);
-      rowMark.style.setProperty("height", `${100 / layer.rows}%`);
+      rowMark.style.top = `${(100 * row) / layer.rows}%`;
+      rowMark.style.height = `${100 / layer.rows}%`;
       said.textContent = `${rows[row].name} looks at ${columns[column].name}: ${layer.at(head, row, column).toFixed(4)}`;
     }};
   }
@@ -67,10 +67,9 @@ export function openHead(page, state) {
     for (let r = 0; r < layer.rows; r++) for (let c = 0; c < layer.columns; c++) { const w = layer.at(head, r, c); if (w > least && !layer.barred(r, c)) found.push([w, r, c]); }
     if (!found.length) for (let r = 0; r < layer.rows; r++) { const c = best(layer, head, r); found.push([layer.at(head, r, c), r, c]); }
     found.sort((a, b) => b[0] - a[0]);
-    const curves = found.slice(0, LINES).reverse().map(([w, r, c]) => g("path", {d: `M${x1 + 4} ${y(r, layer.rows)}C${x1 + 60} ${y(r, layer.rows)} ${x2 - 60} ${y(c, layer.columns)} ${x2 - 4} ${y(c, layer.columns)}`,
-      class: "thread", "data-r": r, "data-c": c, "stroke-width": (1 + 7 * w).toFixed(1), "stroke-opacity": faint(w), "data-w": w}));
+    const curves = found.slice(0, LINES).reverse().map(([w, r, c]) => g("path.thread", {d: `M${x1 + 4} ${y(r, layer.rows)}C${x1 + 60} ${y(r, layer.rows)} ${x2 - 60} ${y(c, layer.columns)} ${x2 - 4} ${y(c, layer.columns)}`, "data-r": r, "data-c": c, "stroke-width": (1 + 7 * w).toFixed(1), "stroke-opacity": faint(w), "data-w": w}));
     const names = [...rows.map((it, r) => [it, r, null, x1 - 6, y(r, layer.rows), "end"]), ...columns.map((it, c) => [it, null, c, x2 + 6, y(c, layer.columns), "start"])].map(([it, r, c, x, at, anchor]) =>
-      g("g.end", {"data-row": r, "data-column": c}, g("rect", {x: anchor === "end" ? 0 : x2, y: at - pitch / 2, width: LABEL, height: pitch, class: "clear"}), text(it, {x, y: at + 5, "text-anchor": anchor})));
+      g("g.end", {"data-row": r, "data-column": c}, rect(anchor === "end" ? 0 : x2, at - pitch / 2, LABEL, pitch, {class: "clear"}), text(it, {x, y: at + 5, "text-anchor": anchor})));
     return picture(width, height, `${named(k, layer, head)}, as lines`, curves, names);
   }
 
@@ -119,7 +118,7 @@ export function openHead(page, state) {
   matrix.addEventListener("keydown", event => {
     const move = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key], {layer, row, column} = chosen();
     if (!move || event.shiftKey || event.ctrlKey || event.altKey || event.metaKey) return;
-    linesTitle.setAttribute("aria-live", "polite");
+    linesTitle.ariaLive = "polite";
     keep([limit(row + move[0], layer.rows), limit(column + move[1], layer.columns)]);
     event.preventDefault();
     event.stopPropagation();
@@ -152,7 +151,6 @@ export function openHead(page, state) {
       node.setAttribute("stroke-opacity", on ? Math.max(0.35, node.dataset.w).toFixed(2) : faint(node.dataset.w));
     });
     lines.querySelectorAll(".end").forEach(node => node.querySelector("text").classList.toggle("on", node.dataset.row !== undefined && node.dataset.row !== null ? Number(node.dataset.row) === row : layer.at(head, row, Number(node.dataset.column)) > 0.1));
-    const bold = token => h("b", {dir: "auto"}, token.name);
     matrixTitle.replaceChildren(h("b", title(it.k)), " as a matrix; rows look at columns");
     linesTitle.replaceChildren("and as lines; ", bold(rows[row]), " looks at ", bold(columns[column]), `, ${layer.at(head, row, column).toFixed(4)}`);
     explain(it, rows, columns);
@@ -175,13 +173,13 @@ export function openHead(page, state) {
     const lowest = Math.max(0, ...at.map(v => -v)) / largest, bottom = 58 + Math.max(20, 50 * lowest + 4);
     const bars = at.flatMap((v, d) => {
       const high = (50 * Math.abs(v)) / largest, named = top.includes(d) && v > 0;
-      return [g("rect", {x: d * each + each * 0.12, y: v > 0 ? 58 - high : 58, width: each * 0.76, height: Math.max(0.5, high), rx: 1.5, class: `${v < 0 ? "against" : "for"}${named ? " named" : ""}`}),
-        named ? g("text", {x: d * each + each / 2, y: 74, "text-anchor": "middle", class: "small"}, d) : null];
+      return [rect(d * each + each * 0.12, v > 0 ? 58 - high : 58, each * 0.76, Math.max(0.5, high), {rx: 1.5, class: `${v < 0 ? "against" : "for"}${named ? " named" : ""}`}),
+        named ? label(d * each + each / 2, 74, d, "small mid") : null];
     });
     const name = `${width} products, the largest in dimensions ${top.join(", ")}`;
-    why.replaceChildren(h("figcaption", h("b", "Why this weight: "), "the query of ", h("b", {dir: "auto"}, rows[row].name), " times the key of ", h("b", {dir: "auto"}, columns[column].name),
+    why.replaceChildren(h("figcaption", h("b", "Why this weight: "), "the query of ", bold(rows[row]), " times the key of ", bold(columns[column]),
       `, dimension by dimension; the ${width} products over √${width} make a score of ${exact ? "" : "≈"}${logp(score)}, and the softmax of its row makes it ${w.toFixed(4)}`),
-      picture(room, bottom, name, g("path", {d: `M0 58H${room}`, class: "axis"}), bars));
+      picture(room, bottom, name, path(`M0 58H${room}`, "axis"), bars));
   }
 
   function fit() {
@@ -193,7 +191,7 @@ export function openHead(page, state) {
 
   return {node, fit, update(now, before) {
     if (!before || ["k", "l", "h", "s", "t"].some(it => now[it] !== before[it])) [hover, kept] = [null, null];
-    linesTitle.setAttribute("aria-live", "off");
+    linesTitle.ariaLive = "off";
     if (!before || ["k", "l", "h", "theme"].some(it => now[it] !== before[it])) build();
     else if (now.s !== before.s || now.t !== before.t) {
       mark();

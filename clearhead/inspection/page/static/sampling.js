@@ -1,6 +1,6 @@
 // What could be drawn at the chosen step, at any temperature and with any cut, from the log-probabilities in the page.
 
-import {bar, h} from "./dom.js";
+import {bar, bold, button, h, token} from "./dom.js";
 import {choices, decode} from "./data.js";
 import {count, percent} from "./numbers.js";
 
@@ -45,12 +45,12 @@ export function sampling(page, state) {
   let draw = null, drawn = 0, rows = [], shown = null;
   const slider = (name, low, high, step, value, written) => {
     const out = h("output"), input = h("input", {type: "range", min: low, max: high, step, value, "aria-label": name, oninput: () => { begin(); show(); }});
-    return {node: h("label", name, input, out), get value() { return Number(input.value); }, write() { out.textContent = written(Number(input.value)); input.setAttribute("aria-valuetext", out.textContent); }};
+    return {node: h("label", name, input, out), get value() { return Number(input.value); }, write() { out.textContent = written(Number(input.value)); input.ariaValueText = out.textContent; }};
   };
   const cut = k => (k > most ? "all" : count(k));
   const controls = {temperature: slider("Temperature", 0.1, 2, 0.1, 1, it => it.toFixed(1)), k: slider("Top-k", 1, most + 1, 1, most + 1, cut), p: slider("Top-p", 0.05, 1, 0.05, 1, it => it.toFixed(2))};
   const seed = h("input", {type: "number", min: 0, max: 4294967295, value: 1, "aria-label": "Seed", oninput: begin});
-  const node = h("div.sampling", title, h("div.controls", Object.values(controls).map(it => it.node), h("label", "Seed", seed), h("button.button", {onclick: sample}, "Sample")), bars, said);
+  const node = h("div.sampling", title, h("div.controls", Object.values(controls).map(it => it.node), h("label", "Seed", seed), button("Sample", sample)), bars, said);
 
   const found = () => { const {temperature, k, p} = controls; return drawable(page, state.now.t, {temperature: temperature.value, k: k.value > most ? Infinity : k.value, p: p.value}); };
 
@@ -68,7 +68,7 @@ export function sampling(page, state) {
     let left = draw();
     const at = named.findIndex(it => (left -= it.share) < 0), it = named[at], row = rows[at < 0 ? rows.length - 1 : at];
     rows.forEach(one => one.name.classList.toggle("drawn", one === row));
-    said.replaceChildren(`Draw ${drawn} with seed ${seed.value}: `, it ? h("b.own", {dir: "auto"}, it.name) : "one of the others, whose names the page doesn’t have", ".");
+    said.replaceChildren(`Draw ${drawn} with seed ${seed.value}: `, it ? bold(it, "own") : "one of the others, whose names the page doesn’t have", ".");
   }
 
   /** Move the bars, which stay in their places. */
@@ -78,7 +78,7 @@ export function sampling(page, state) {
     rows.forEach(({name, track, number}, i) => {
       const {share} = named[i] ?? rest;
       name.classList.toggle("cut", !share);
-      track.firstChild.style.setProperty("width", `${(100 * share).toFixed(2)}%`);
+      track.firstChild.style.width = `${(100 * share).toFixed(2)}%`;
       number.textContent = share ? percent(share) : "cut off";
     });
   }
@@ -87,8 +87,8 @@ export function sampling(page, state) {
     if (shown === now.t) return;
     shown = now.t;
     const {named, rest} = drawable(page, now.t);
-    title.replaceChildren(`What could be drawn at step ${now.t + 1}, where the answer has `, h("span", {class: page.answer[now.t].own ? "own" : "", dir: "auto"}, page.answer[now.t].name));
-    rows = [...named, ...(rest.n ? [{name: `${count(rest.n)} others`}] : [])].map((it, i) => ({name: h("span", {class: i < named.length && it.name !== "■ end" ? "own" : "", dir: "auto"}, it.name), track: bar(0, "share"), number: h("span.number")}));
+    title.replaceChildren(`What could be drawn at step ${now.t + 1}, where the answer has `, token(page.answer[now.t]));
+    rows = [...named, ...(rest.n ? [{name: `${count(rest.n)} others`}] : [])].map(it => ({name: token(it), track: bar(0, "share"), number: h("span.number")}));
     bars.replaceChildren(...rows.flatMap(it => [it.name, it.track, it.number]));
     begin();
     show();

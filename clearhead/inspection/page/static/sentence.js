@@ -1,6 +1,6 @@
 // The sentence and its answer, joined by ribbons; and one plain sentence about the chosen word.
 
-import {g, h, roving} from "./dom.js";
+import {bold, g, h, roving} from "./dom.js";
 import {choices, looks, saidAt, visible} from "./data.js";
 import {inputPicture} from "./media.js";
 import {chance, ordinal, percent} from "./numbers.js";
@@ -24,7 +24,7 @@ export function firstChoice(page) {
   return found;
 }
 
-const word = it => (it.kind === "end" ? "the end" : h("b", {dir: "auto"}, it.name));
+const word = it => (it.kind === "end" ? "the end" : bold(it));
 
 /** How a token came to be in the answer, if the search didn't choose it. */
 export const origin = (page, t) => (!page.writes ? "" : page.forced.includes(t) ? "forced" : page.search?.sampled ? "sampled" : "");
@@ -44,7 +44,7 @@ function opening(page, t) {
 
 /** The most likely tokens or labels, first and second, but for the one that was said. */
 function others(page, t) {
-  const all = choices(page, t), said = saidAt(page, t), one = (it, which) => [which, h("b.other", {dir: "auto"}, it.name), `, at ${chance(it.logp)}`];
+  const all = choices(page, t), said = saidAt(page, t), one = (it, which) => [which, bold(it, "other"), `, at ${chance(it.logp)}`];
   if (page.labels && t || all.length < 2) return [];
   if (said === 0) return [one(all[1], `Its second choice ${page.labels ? "" : "here "}was `), ". "];
   return [one(all[0], "Its first choice here was "), said > 1 ? one(all[1], "; its second, ") : "", ". "];
@@ -68,7 +68,7 @@ function plainly(page, t) {
 /** The words that the vocabulary lacks, and the characters that the model reads in parts. */
 function unread({source}) {
   const lacking = kind => [...new Set(source.filter(it => it.kind === kind).map(it => it.shared ?? it.name))], unknown = lacking("unknown"), shared = lacking("shared");
-  const list = names => [names.slice(0, NAMED).map((it, i) => [i ? ", " : "", h("b.other", {dir: "auto"}, it)]), names.length > NAMED ? ` and ${names.length - NAMED} more` : ""];
+  const list = names => [names.slice(0, NAMED).map((it, i) => [i ? ", " : "", bold({name: it}, "other")]), names.length > NAMED ? ` and ${names.length - NAMED} more` : ""];
   return [unknown.length ? ["The vocabulary lacks ", list(unknown), "; the model reads ‹unk› there. "] : "", shared.length ? ["The model reads ", list(shared), " in parts. "] : ""];
 }
 
@@ -91,14 +91,10 @@ function answered(page) {
 
 export function sentence(page, state) {
   const found = i => page.finds && page.span && i >= page.span[0] && i <= page.span[1];
-  const button = (token, i, side) => h("button", {
-    class: `token${token.own ? "" : " ours"}${token.kind === "label" ? " label" : ""}${side === "s" && found(i) ? " found" : ""}`, "data-side": side, "data-i": i, dir: token.own ? "auto" : null,
-    "aria-label": `${token.name}${side === "t" ? ` ${chance(page.logprobs[i])}` : ""}, ${side === "t" ? "answer" : "source"} token ${i + 1}${token.kind in NOTES ? `: ${NOTES[token.kind]}` : ""}`, title: NOTES[token.kind],
-    onclick: () => state.set(side === "t" ? {t: i, s: null} : chooseSource(page, i)),
-  }, h("span", {class: token.kind in NOTES ? "unknown" : null}, token.name), side === "t" ? [" ", h("small", chance(page.logprobs[i])), token.kind === "label" ? h("i.sure", {style: {width: `${(100 * Math.exp(page.logprobs[i])).toFixed(1)}%`}}) : null] : null);
+  const tokenButton = (token, i, side) => h("button", {class: `token${token.own ? "" : " ours"}${token.kind === "label" ? " label" : ""}${side === "s" && found(i) ? " found" : ""}`, "data-side": side, "data-i": i, dir: token.own ? "auto" : null, "aria-label": `${token.name}${side === "t" ? ` ${chance(page.logprobs[i])}` : ""}, ${side === "t" ? "answer" : "source"} token ${i + 1}${token.kind in NOTES ? `: ${NOTES[token.kind]}` : ""}`, title: NOTES[token.kind], onclick: () => state.set(side === "t" ? {t: i, s: null} : chooseSource(page, i))}, h("span", {class: token.kind in NOTES ? "unknown" : null}, token.name), side === "t" ? [" ", h("small", chance(page.logprobs[i])), token.kind === "label" ? h("i.sure", {style: {width: `${(100 * Math.exp(page.logprobs[i])).toFixed(1)}%`}}) : null] : null);
   const seen = page.media && inputPicture(page, page.media.kind === "audio" ? 640 : 220, s => state.set(chooseSource(page, s)));
-  const source = h("div.words.source", {role: "group", "aria-label": "What the model read"}, seen ? seen.node : page.source.map((it, i) => button(it, i, "s")));
-  const answer = h("div.words.answer", {role: "group", "aria-label": "What it answered"}, page.answer.map((it, i) => button(it, i, "t")));
+  const source = h("div.words.source", {role: "group", "aria-label": "What the model read"}, seen ? seen.node : page.source.map((it, i) => tokenButton(it, i, "s")));
+  const answer = h("div.words.answer", {role: "group", "aria-label": "What it answered"}, page.answer.map((it, i) => tokenButton(it, i, "t")));
   const ribbons = g("svg.ribbons", {"aria-hidden": "true"}), say = h("p.say", {"aria-live": "polite"});
   const running = !seen && (page.finds || page.source.length + page.answer.length > 2 * RUNNING), apart = seen || !looks(page, 0).length;
   const stage = h("div", {class: `stage${running ? " running" : ""}${apart ? " apart" : ""}`},
@@ -129,10 +125,7 @@ export function sentence(page, state) {
         const earlier = s - above.length; // a token of the answer so far
         if (w < LEAST) return;
         const [x1, y1] = above[s] ?? below[earlier], [x2, y2] = below[a], half = (y1 + y2) / 2, lift = Math.min(y1, y2) - Math.min(ARCH, 10 + Math.abs(x2 - x1) / 6);
-        paths.push([on, g("path", {
-          d: earlier < 0 ? `M${x1} ${y1 + 2}C${x1} ${half + 12} ${x2} ${half - 12} ${x2} ${y2 - 2}` : `M${x1} ${y1}C${x1} ${lift} ${x2} ${lift} ${x2} ${y2}`, class: on ? "ribbon on" : "ribbon",
-          "stroke-width": (1 + w * (on ? 9 : 7)).toFixed(1), "stroke-opacity": (on ? 0.35 + 0.6 * w : 0.12 + 0.62 * w).toFixed(2),
-        })]);
+        paths.push([on, g("path", {d: earlier < 0 ? `M${x1} ${y1 + 2}C${x1} ${half + 12} ${x2} ${half - 12} ${x2} ${y2 - 2}` : `M${x1} ${y1}C${x1} ${lift} ${x2} ${lift} ${x2} ${y2}`, class: on ? "ribbon on" : "ribbon", "stroke-width": (1 + w * (on ? 9 : 7)).toFixed(1), "stroke-opacity": (on ? 0.35 + 0.6 * w : 0.12 + 0.62 * w).toFixed(2)})]);
       });
     });
     paths.sort((a, b) => a[0] - b[0]);
@@ -142,8 +135,8 @@ export function sentence(page, state) {
   function update() {
     const {t, s} = state.now, weights = looks(page, t), lit = weights.length ? best(weights) : -1;
     seen?.light(weights, "Looked at", s);
-    if (!seen) [...source.children].forEach((it, i) => it.setAttribute("aria-pressed", s === i));
-    [...answer.children].forEach((it, i) => it.setAttribute("aria-pressed", t === i));
+    if (!seen) [...source.children].forEach((it, i) => it.ariaPressed = s === i);
+    [...answer.children].forEach((it, i) => it.ariaPressed = t === i);
     if (!seen) [...source.children, ...answer.children].forEach((it, i) => { // a language model's answer continues its source
       it.classList.toggle("lit", i === lit);
       if (running) it.style.setProperty("--share", weights[i] ?? 0);

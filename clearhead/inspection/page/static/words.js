@@ -1,6 +1,6 @@
 // Which words of the text mattered: hidden one after the other, or by integrated gradients.
 
-import {h, scroller, section} from "./dom.js";
+import {button, h, scroller, section} from "./dom.js";
 import {css, inkOn, leaning} from "./colours.js";
 import {largestOf, logp, signed} from "./numbers.js";
 import {fallsOf} from "./sentence.js";
@@ -18,7 +18,7 @@ const sum = values => values.reduce((a, b) => a + b, 0);
 export function words(page, state) {
   const box = scroller("Words that mattered, scrolls sideways"), check = h("p.note"), tools = h("div.tools"), how = h("span");
   const methods = Object.entries(METHODS).filter(([name]) => page.words[name]);
-  if (methods.length > 1) for (const [name, text] of methods) tools.append(h("button.button", {"data-method": name, onclick: () => state.set({method: name})}, text));
+  if (methods.length > 1) for (const [name, text] of methods) tools.append(button(text, () => state.set({method: name}), {"data-method": name}));
   const node = section("words", "Words that mattered", how, tools, box, check);
   const each = page.writes || page.fills, said = each ? page.answer : page.answer.slice(0, 1);
   let shown = null; // what is in the box: its method and its first column
@@ -27,8 +27,8 @@ export function words(page, state) {
 
   function painted(cell, value, largest) {
     const fill = leaning(Math.sign(value) * Math.sqrt(Math.abs(value) / largest));
-    cell.style.setProperty("background", css(fill));
-    cell.style.setProperty("color", inkOn(fill));
+    cell.style.background = css(fill);
+    cell.style.color = inkOn(fill);
     return cell;
   }
 
@@ -52,7 +52,7 @@ export function words(page, state) {
     shown = key;
     const largest = largestOf(page.words[method].values) || 1;
     box.replaceChildren(...(columns.length === 1 ? [shaded(fallsOf(page, 0, method), largest)] : grid(method, from, largest)));
-    tools.querySelectorAll("button").forEach(it => it.setAttribute("aria-pressed", it.dataset.method === method));
+    tools.querySelectorAll("button").forEach(it => it.ariaPressed = it.dataset.method === method);
     how.textContent = HOW[method];
   }
 
