@@ -117,6 +117,7 @@ def test_the_readme_runs(here: Path, word_model_folder: Path, capsys: Capture) -
     "name",
     [
         "ablate",
+        "check",
         "data",
         "decoding",
         "errors",

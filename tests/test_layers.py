@@ -13,8 +13,8 @@ PACKAGE = Path(__file__).parents[1] / "clearhead"
 # From the ground up: a file imports only from its own floor and those below it.
 FLOORS = [
     "errors", "version", "config", "folder", "model", "tokenization", "readers", "data", "decode", "pictures",
-    "inspection", "scoring", "tasks", "training", "loading", "exchange", "apps", "api", "estimator", "serving", "demo",
-    "course", "cli",
+    "inspection", "scoring", "tasks", "cleaning", "training", "loading", "exchange", "apps", "api", "estimator",
+    "serving", "demo", "course", "cli",
 ]  # fmt: skip
 # What the registry of tasks imports when it's asked: the class that each declaration names.
 TASK_CLASSES = {

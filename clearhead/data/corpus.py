@@ -144,9 +144,8 @@ class LabelledCorpus(Corpus):
             if self.source.roles.separator:
                 why = f"different labels in different {self.source.report.unit}: the model learns all of them"
             notes.append(f"  {have} {why}")
-        alike = groupby(sorted(labels, key=lambda it: (_folded(it), it)), key=_folded)
-        for group in [named for _, it in alike if len(named := [*it]) > 1][:_SHOWN]:
-            notes.append(f"  different labels with almost the same spelling: {', '.join(map(shown, group))}")
+        alike = [", ".join(map(shown, group)) for group in almost_alike(labels)[:_SHOWN]]
+        notes += [f"  different labels with almost the same spelling: {group}" for group in alike]
         if mark := "" if self.source.roles.separator else _separator_in(labels):
             joined = shown(next(it for it in sorted(labels) if mark in it))
             notes.append(f"  {joined} is one label; if a text can have several, pass --as several:'{mark}'")
@@ -160,6 +159,12 @@ def _separator_in(labels: Collection[str]) -> str:
         if len(joined) > 1 and all({part.strip() for part in it.split(mark)} <= {*labels} for it in joined):
             return mark
     return ""
+
+
+def almost_alike(labels: Iterable[str]) -> list[list[str]]:
+    """Return groups of labels that differ only in case or whitespace."""
+    alike = groupby(sorted(labels, key=lambda it: (_folded(it), it)), key=_folded)
+    return [named for _, it in alike if len(named := [*it]) > 1]
 
 
 def _folded(text: str) -> str:

@@ -88,7 +88,7 @@ class Documents(Source):
         self._broken = [f"{link} is a broken link" for path in paths for link in broken_links(path)]
 
     def __iter__(self) -> Iterator[Piece]:
-        report, skipped, forms = Report(self.report.paths), [*self._broken], set()
+        report, skipped, forms = Report(self.report.paths, most=self.report.most), [*self._broken], set()
         letters = n_documents = n_controls = 0
         for file in self._files:
             before, begun = report.lines, n_documents

@@ -136,7 +136,7 @@ class PairSource(Source):
         if self._pairs is not None:
             yield from self._pairs
             return
-        report = Report(self.report.paths)
+        report = Report(self.report.paths, most=self.report.most)
         kept: list[Pair] | None = []
         letters = last = n_controls = 0
         for pair in self._rows(report):

@@ -50,11 +50,12 @@ class Report:
     source: str = ""  # source of the data, if a column states it
     width: int = 80  # maximum number of characters to show of an unused line
     folder: str = ""  # of images and audio: the folder that names in it are relative to
+    most: int = _EXAMPLES  # maximum number of examples kept for each reason
 
     def skip(self, line: int, reason: str, text: str) -> None:
         """Count a line that isn't used, and keep the first few of each reason as examples."""
         count = self.skipped[reason] = self.skipped.get(reason, 0) + 1
-        if count <= _EXAMPLES:
+        if count <= self.most:
             self.examples.append(Skipped(line, reason, text))
 
     def place(self, line: int) -> str:

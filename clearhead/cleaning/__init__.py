@@ -1,0 +1,1 @@
+"""Find faulty lines in training data, and write files without them."""

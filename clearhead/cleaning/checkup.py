@@ -1,0 +1,188 @@
+"""Check the lines of training data: read them in parts, and look for faults in each part."""
+
+import sys
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..config import Config
+from ..data.corpus import almost_alike
+from ..data.forms import PairForm, TextForm
+from ..data.split import spelling
+from ..errors import DataError
+from ..readers.documents import Piece
+from ..readers.lines import shown
+from ..tasks.detect import find_task, with_modality, with_task
+from ..tasks.registry import task_of
+from .clean_files import expect_outputs, write_clean
+from .findings import DataCheck, Finding
+from .text_faults import decoding_faults, personal_data
+
+_MOST, _CELLS = 50_000, 16_000_000  # examples of a part, and products of the lengths of source and target in words
+_WORD = 5  # letters of a word, about
+_LONGEST = 600  # letters of a side that count
+_ENOUGH = 20  # minimum letters of a line of running text that may not be repeated
+
+Example = tuple[int, str, str]  # line, text, target or label; running text has no target
+
+
+@dataclass
+class Faults:
+    """The faults of some examples, by their index: {index: {kind: reason}}."""
+
+    found: dict[int, dict[str, str]] = field(default_factory=dict)
+
+    def add(self, kind: str, faults: Iterable[tuple[int, str]]) -> None:
+        """Add faults of a kind, as (index, reason). The first reason of an example is kept."""
+        for place, reason in faults:
+            self.found.setdefault(place, {}).setdefault(kind, reason)
+
+    def places(self, *kinds: str) -> set[int]:
+        """Return the examples that have a fault of these kinds."""
+        return {place for place, found in self.found.items() if not found.keys().isdisjoint(kinds)}
+
+
+@dataclass
+class _Seen:
+    """The line on which each example was seen first, in any part."""
+
+    examples: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+def check_data(
+    config: Config, say: Callable[[str], None], out: Sequence[Path] = (), dropped: Path | None = None
+) -> DataCheck:
+    """Look for faulty lines in data.train, and for leaks from data.valid and data.test.
+
+    Args:
+        config: settings for reading; the task is detected if it isn't set.
+        say: receives messages.
+        out: files for the lines that aren't faulty, one for each side of aligned files (see `write_clean`).
+        dropped: a file for the others.
+
+    Raises:
+        DataError: the data can't be read, or isn't text, pairs of texts, or texts with labels.
+    """
+    if config.train.task is None:
+        config = with_task(config, say)
+    else:
+        config = with_modality(config)
+        say(str(find_task(config.data.train, config.data, task=config.train.task)))
+    task = task_of(config)
+    config = task.settle(config)
+    form: Any = task.form
+    if type(form) not in (PairForm, TextForm):
+        what = f"{' and '.join(config.data.train)} has data for `{task.verb}`, which can't be checked"
+        raise DataError(what, expected="pairs of texts, texts with labels, or running text", value=task.verb)
+    held_out = {name: _keys(form, paths, config) for name, paths in _held_out(config).items()}
+    findings, lines, n_parts, seen = list[Finding](), array("q"), 0, _Seen()
+    with form.open(config.data.train, config.data) as source:
+        expect_outputs(source, out)
+        source.report.most = sys.maxsize  # every unusable line
+        kind = "texts" if isinstance(form, TextForm) else "labels" if form.roles.labels else "pairs"
+        for part in _parts(_lines(source) if kind == "texts" else source, kind):
+            n_parts += 1
+            lines.extend(line for line, *_ in part)
+            for place, found in sorted(_check(part, kind, config, seen, held_out).found.items()):
+                line, *sides = part[place]
+                text = "" if "personal" in found else "\t".join(filter(None, sides))
+                findings += [Finding(line, name, reason, text) for name, reason in found.items()]
+        report = source.report
+        findings += [Finding(it.line, "unreadable", it.reason, it.text) for it in report.examples]
+        notes = [f"checked in {n_parts:,} parts, each for itself, except for repeated lines"] * (n_parts > 1)
+        report = replace(report, examples=[], skipped={})
+        check = DataCheck(report, kind, lines, sorted(findings, key=lambda it: it.line), notes)
+        if out or dropped:
+            write_clean(source, check, out, dropped)
+    return check
+
+
+def _held_out(config: Config) -> dict[str, Sequence[str]]:
+    named = {"validation": config.data.valid, "test": config.data.test}
+    return {name: paths for name, paths in named.items() if paths}
+
+
+def _keys(form: Any, paths: Sequence[str], config: Config) -> set[str]:
+    """Return the spelling of every source, or of every longer line of running text."""
+    with form.open(paths, config.data) as source:
+        lines = _lines(source) if isinstance(form, TextForm) else source
+        return {key for _, text, _ in lines if len(key := spelling(text)) >= _ENOUGH * isinstance(form, TextForm)}
+
+
+def _lines(pieces: Iterable[Piece]) -> Iterator[Example]:
+    """Yield the lines of running text that aren't blank. A text in JSON is one line."""
+    for piece in pieces:
+        lines = [piece.text] if piece.escaped else piece.text.split("\n")
+        yield from ((piece.line + number, line, "") for number, line in enumerate(lines) if line.strip())
+
+
+def _parts(examples: Iterable[Example], kind: str) -> Iterator[list[Example]]:
+    """Yield parts that fit into memory, none of which is much smaller than the others."""
+    part, cost, cut = list[Example](), 0.0, 0
+    for example in examples:
+        _, text, target = example
+        part.append(example)
+        cost += min(len(text), _LONGEST) * min(len(target), _LONGEST) / _WORD**2 if kind == "pairs" else len(text)
+        if not cut and (len(part) == _MOST or cost >= _CELLS):
+            cut, cost = len(part), 0.0
+        elif cut and len(part) >= 1.5 * cut:
+            yield part[:cut]
+            part, cut = part[cut:], 0
+    if part:
+        yield part
+
+
+def _check(part: list[Example], kind: str, config: Config, seen: _Seen, held_out: dict[str, set[str]]) -> Faults:
+    """Return the faults of one part."""
+    faults, texts = Faults(), [text for _, text, _ in part]
+    sides = [texts, [target for *_, target in part]] if kind == "pairs" else [texts]
+    for side in sides:
+        faults.add("encoding", decoding_faults(side))
+        faults.add("personal", ((i, why) for i, text in enumerate(side) if (why := personal_data(text))))
+        longest = config.data.max_len if kind == "pairs" else 1 << 62
+        faults.add("long", ((i, f"more than {longest} words") for i, it in enumerate(side) if _is_long(it, longest)))
+    keys = [spelling(text) for text in texts]
+    for name, known in held_out.items():
+        faults.add("leak", ((i, f"also in the {name} data") for i, key in enumerate(keys) if key in known))
+    faults.add("duplicate", _repeated(part, keys, kind, seen))
+    if kind == "labels":
+        labels = [label for *_, label in part]
+        faults.add("conflict", _conflicts(keys, labels))
+        faults.add("spelling", _spellings(labels))
+    return faults
+
+
+def _is_long(text: str, most: int) -> bool:
+    return len(text) > most and len(text.split()) > most
+
+
+def _repeated(part: list[Example], keys: list[str], kind: str, seen: _Seen) -> Iterator[tuple[int, str]]:
+    for place, ((line, text, target), key) in enumerate(zip(part, keys)):
+        if kind == "texts" and len(text) < _ENOUGH:
+            continue
+        other = target if kind == "labels" else spelling(target)
+        first = seen.examples.setdefault((hash(key), hash(other)), line)
+        if first != line:
+            yield place, f"as line {first:,}"
+
+
+def _conflicts(keys: list[str], labels: list[str]) -> Iterator[tuple[int, str]]:
+    """Yield texts with another label than most copies of the text."""
+    of = defaultdict[str, Counter[str]](Counter)
+    for key, label in zip(keys, labels):
+        of[key][label] += 1
+    for place, (key, label) in enumerate(zip(keys, labels)):
+        if len(of[key]) > 1 and 2 * of[key][label] <= of[key].total():
+            yield place, f"others are {', '.join(shown(it, 30) for it in of[key] if it != label)}"
+
+
+def _spellings(labels: list[str]) -> Iterator[tuple[int, str]]:
+    """Yield labels that are rarer than another one with almost the same spelling."""
+    counts = Counter(labels)
+    usual = {it: max(group, key=lambda it: counts[it]) for group in almost_alike(counts) for it in group}
+    for place, label in enumerate(labels):
+        if usual.get(label, label) != label:
+            yield place, f"usually {shown(usual[label], 30)}"
