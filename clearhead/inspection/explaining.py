@@ -35,6 +35,8 @@ def explain(
     forced: Sequence[int] = (),
     unknown: Sequence[str] | None = None,
     span: tuple[int, int] | None = None,
+    context: str = "",
+    in_context: Sequence[tuple[int, int] | None] = (),
 ) -> Explanation:
     """Explain what a model said about a source.
 
@@ -68,6 +70,8 @@ def explain(
         config=config,
         search=None if search is None else replace(search, note=trace.note),
         span=span,
+        context=context,
+        in_context=tuple(in_context),
         draw_page=page_frame,
     )
 

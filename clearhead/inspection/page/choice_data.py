@@ -53,6 +53,18 @@ def predictions(explanation: Explanation, unsaid: Sequence[int]) -> dict[str, An
     return {"logprobs": own, "alternatives": alternatives, "vocabulary": p.size(-1), **filled}
 
 
+def spans_data(explanation: Explanation) -> dict[str, Any]:
+    """Return the log-probability of a start and of an end at each position, (S, 2), and the text of a window."""
+    places = explanation.in_context
+    first, last = next(filter(None, places)), next(filter(None, places[::-1]))
+    return {
+        "found": explanation.span,
+        "logprobs": float_array(explanation.trace["head"].output[0].float().log_softmax(0).numpy(force=True)),
+        "text": explanation.context[first[0] : last[1]],
+        "places": [it and [n - first[0] for n in it] for it in places],
+    }
+
+
 def reasons(explanation: Explanation, candidates: Sequence[Sequence[int]]) -> dict[str, Any]:
     """Return the contribution of each part to the logits of the candidates at each place.
 

@@ -24,7 +24,7 @@ from ..views.contrast import Masks, Words
 from ..views.explanation import Explanation
 from ..views.token_attribution import attribute_tokens
 from .arrays import float_array, shades_array
-from .choice_data import parts_off, predictions, reasons, search_data
+from .choice_data import parts_off, predictions, reasons, search_data, spans_data
 from .media_data import media_data
 from .part_data import attention_data, part_data
 
@@ -75,7 +75,6 @@ def page_data(
         "source": explanation.text,
         "text": explanation.answer,
         "values": dict(explanation.values),
-        "span": explanation.span,
         "tokens": _tokens(explanation, config),
         "prefix": list(explanation.prefix),
         "forced": explanation.forced,
@@ -92,6 +91,8 @@ def page_data(
         values["residuals"] = [[it, *norms] for it, *norms in explanation.trace.residuals()]
     if explanation.search is not None:
         values["search"] = search_data(explanation, _candidates(explanation, values))
+    if any(explanation.in_context):
+        values["spans"] = spans_data(explanation)
     if explanation.choice is not None and (values.get("alternatives") or values.get("labels")):
         try:
             values["why"] = reasons(explanation, _candidates(explanation, values))

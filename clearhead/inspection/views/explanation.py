@@ -46,6 +46,8 @@ class Explanation(RecordedAttention):
         config: the settings of the model, and those of the search.
         search: the search tree, if there was a search.
         span: the first and the last position of an answer that was found in the text.
+        context: the text that the answer was searched for in.
+        in_context: where each position that it read is in `context`, or None where no answer can start or end.
         draw_page: returns the page of an explanation, for notebooks.
     """
 
@@ -62,6 +64,8 @@ class Explanation(RecordedAttention):
     config: Config = field(repr=False)
     search: SearchTree | None = field(default=None, repr=False)
     span: tuple[int, int] | None = None
+    context: str = ""
+    in_context: tuple[tuple[int, int] | None, ...] = ()
     draw_page: Callable[["Explanation"], str] | None = field(default=None, repr=False)
 
     @property

@@ -81,6 +81,13 @@ class HeldOutQuestions(HeldOut):
             line[window.begins : len(window.tokens) - 1] = np.less(text.starts[part], text.ends[part])
         return found
 
+    def places(self, row: int) -> list[tuple[int, int] | None]:
+        """Return where the token at each position of a window is in the text; None where no answer begins or ends."""
+        window, text = self.windows[row], self.asked[self.of[row]].text
+        shift = window.first - window.begins
+        visible = self.visible([row])[0].tolist()
+        return [(text.starts[n + shift], text.ends[n + shift]) if it else None for n, it in enumerate(visible)]
+
     def unknown(self, row: int, tokenizer: Tokenizer) -> list[str]:
         """Return the original text of each unknown token of a window, in the question first."""
         asked, window, unk = self.asked[self.of[row]], self.windows[row], tokenizer.special.unk

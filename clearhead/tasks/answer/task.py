@@ -207,6 +207,8 @@ class QuestionAnswering(Task):
             trace=trace,
             unknown=window.unknown(0, source),
             span=span if answer.text else None,
+            context=context,
+            in_context=window.places(0),
         )
 
     def _best_window(

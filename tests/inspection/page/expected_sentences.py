@@ -324,6 +324,21 @@ class Found(Truth):
         text = f"The model found {found} in the text, with a probability of {p}. "
         return text + self.hidden(0, "this answer") + self.ending()
 
+    def answer(self, first: int, last: int) -> str:
+        """What the page says about an answer from one position to another; position 0 is that of no answer."""
+        scores, at = self.trace["head"].output[0], self.it.in_context
+        p, own = scores.log_softmax(0), self.span
+        name = self.it.context[at[first][0] : at[last][1]] if first else "no answer"
+        score, best = (float(scores[a, 0] + scores[b, 1] - scores[0].sum()) for a, b in ((first, last), own))
+        less = f", {best - score:.2f} below that of the model’s answer" if best > score else ""
+        chances = (p[first, 0], p[last, 1], p[first, 0] + p[last, 1])
+        start, end, both = (percent(it.exp()) for it in chances)
+        text = (
+            f"{name}: the answer starts here with a probability of {start} and ends here with {end}, together {both}. "
+        )
+        own_said = "; this is the model’s answer" if (first, last) == own else less
+        return f"{text}The score is {'+' * (score > 0)}{score:.2f}{own_said}."
+
 
 class Embedded(Truth):
     """A model that gives a vector."""

@@ -10,6 +10,7 @@ import torch
 from clearhead.inspection.views.contrast import Labels
 from clearhead.inspection.views.explanation import Explanation
 from clearhead.inspection.views.part_table import part_rows
+from clearhead.tasks.answer.windows import best_spans
 
 
 def rows(tab: Any, summary: str, within: str = "body") -> list[list[str]]:
@@ -114,6 +115,23 @@ def check_words(tab: Any, explanation: Explanation, data: dict[str, Any]) -> Non
     np.testing.assert_allclose(found, explanation.words.falls.numpy(), atol=6e-3)
 
 
+def check_spans(tab: Any, explanation: Explanation, data: dict[str, Any]) -> None:
+    if "spans" not in data:
+        return
+    scores, allowed = explanation.trace["head"].output, [it is not None for it in explanation.in_context]
+    p = scores[0].softmax(0)[[s for s, it in enumerate(allowed) if it or s == 0]]
+    shown = [[float(it.rstrip("%")) / 100 for it in row[1:]] for row in rows(tab, "Start and end as a table")]
+    np.testing.assert_allclose(shown, p, rtol=6e-3)
+    bars = tab.locator(".ends i").evaluate_all("all => all.map(it => parseFloat(it.style.height))")
+    np.testing.assert_allclose(bars, 100 * p.flatten(), rtol=1e-4)
+    [best] = best_spans(scores, torch.tensor([allowed]), 6)
+    named = [explanation.context[explanation.in_context[a][0] : explanation.in_context[b][1]] for _, (a, b) in best]
+    found = zip(texts(tab, "#answers .choice"), texts(tab, "#answers .number"))
+    found = [(name, float(it.split()[-1])) for name, it in found if name != "no answer"]
+    assert [it[0] for it in found] == named[: len(found)] and len(found) >= 5
+    assert [it[1] for it in found] == pytest.approx([it[0] for it in best[: len(found)]], abs=6e-3)
+
+
 def check_switches(tab: Any, explanation: Explanation, data: dict[str, Any]) -> None:
     changes = {name: it["change"] for name, it in data.get("without", {}).items()}
     found = tab.locator(".switch").evaluate_all("all => all.map(it => [it.dataset.off, it.lastChild.textContent])")
@@ -139,6 +157,7 @@ CHECKS = (
     check_search,
     check_layers,
     check_words,
+    check_spans,
     check_switches,
     check_media,
 )

@@ -11,7 +11,7 @@ from .shown_numbers import CHECKS
 VIEWS = {
     "translate": ["flow", "attention", "decoding", "layers", "words", "heads", "film"],
     "classify": ["words", "flow", "attention", "layers", "heads", "film"],
-    "answer": ["words", "flow", "attention", "heads", "film"],
+    "answer": ["answers", "words", "flow", "attention", "heads", "film"],
     "image": ["flow", "attention", "layers", "heads", "film"],
     "embed": ["flow", "attention", "film"],
 }

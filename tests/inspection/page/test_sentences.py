@@ -8,7 +8,7 @@ import pytest
 from clearhead.inspection.page.document import page_document
 
 from .conftest import KINDS, MORE, ask, explained, opened, page_of
-from .expected_sentences import TRUTHS, Walk, Written, same
+from .expected_sentences import TRUTHS, Found, Walk, Written, same
 
 SAMPLED = (("decode.sample", True),)
 LAST = {
@@ -67,3 +67,25 @@ def test_every_sentence_is_that_of_the_trace(walk: Walk, pages: Any, tab: Any, t
             for title, rows in expected.items():
                 same("|".join(it["blocks"][title]), "|".join(rows))
             assert it["rank"] == truth.rank(t)
+
+
+@pytest.mark.parametrize("read", [None, ("Who zzz?", "We yyy here.")], ids=["known", "unknown"])
+def test_what_another_answer_scores_is_that_of_the_trace(read: Any, tab: Any, tmp_path: Path) -> None:
+    explanation, data = page_of(*explained("answer", read))
+    path = tmp_path / "page.html"
+    path.write_text(page_document(data), encoding="utf-8")
+    opened(tab, path)
+    truth, said = Found(Walk("answer", read), explanation), tab.locator("#answers .told")
+    same(said.inner_text(), truth.answer(*explanation.span))
+    words = [s for s, it in enumerate(explanation.in_context) if it]
+    first, last = words[0], words[-1]
+    for s, expected in ((last, (last, last)), (first, (first, last)), (first + 1, (first + 1,) * 2), (0, (0, 0))):
+        tab.locator(f".source .token[data-i='{s}']").click()
+        if s == last:  # a press beyond one end moves that end alone
+            tab.locator(f".source .token[data-i='{s}']").click()
+        same(said.inner_text(), truth.answer(*expected))
+        marked = tab.locator(".token.found").evaluate_all("all => all.map(it => Number(it.dataset.i))")
+        assert marked == list(range(expected[0], expected[1] + 1))
+    tab.locator("#answers .choice").first.click()
+    same(said.inner_text(), truth.answer(*explanation.span))
+    assert tab.locator("#answers .choice[aria-pressed=true]").count() == 1

@@ -40,6 +40,8 @@ export const headsOn = layer => (layer.on ??= range(layer.heads).filter(head => 
 /** The mean of a number over the heads of a layer that are on. */
 const meanOf = (layer, of) => { const on = headsOn(layer); return on.reduce((sum, head) => sum + of(head), 0) / on.length; };
 
+const ANSWER_TOKENS = 30; // at most, as in clearhead/tasks/answer/windows.py
+
 /** The attention modules of a place by layer, each with its decoded weights and lookups. */
 function attentionOf(data) {
   const found = {};
@@ -74,7 +76,16 @@ export function prepare(data) {
   const words = data.words && Object.fromEntries(["whole", "nothing", "falls", "gradients"].filter(it => data.words[it]).map(it => [it, decode(data.words[it])]));
   const answered = said(data, rows, {writes, fills, finds, begins, words});
   return {...data, forced: data.forced ?? [], copies: data.parts.some(it => it.name.endsWith("pointer")), isOff: name => isOff(data, name), asked: data.source, ...answered, lastStep: data.parts.length - (answered.answer.length ? 0 : 1), measured: Object.values(data.without ?? {}).some(it => it.change !== null), attention, rows, places, writes, crosses, fills, finds, source, begins, words: words && {...words, error: data.words.error},
-    why: data.why && {...data.why, parts: decode(data.why.parts), logits: decode(data.why.logits)}, media: data.media && mediaOf(data.media)};
+    why: data.why && {...data.why, parts: decode(data.why.parts), logits: decode(data.why.logits)}, media: data.media && mediaOf(data.media), spans: data.spans && spansOf(data.spans)};
+}
+
+/** Where an answer may start and end: how likely both are at each position, and what is between two. Position 0 stands for no answer. */
+function spansOf({found, logprobs, text, places}) {
+  const {values} = decode(logprobs), letters = [...text];
+  const start = places.map((_, s) => values[2 * s]), end = places.map((_, s) => values[2 * s + 1]), allowed = s => s === 0 || Boolean(places[s]);
+  const of = (from, to) => ({from, to, name: places[from] ? letters.slice(places[from][0], places[to][1]).join("") : "no answer", logp: start[from] + end[to], score: start[from] + end[to] - start[0] - end[0]});
+  const answers = start.flatMap((_, a) => (places[a] ? end.slice(a, a + ANSWER_TOKENS).flatMap((_, n) => (places[a + n] ? [of(a, a + n)] : [])) : []));
+  return {own: of(...(found ?? [0, 0])), start, end, allowed, of, best: [...answers, of(0, 0)].sort((a, b) => b.logp - a.logp).slice(0, 6)};
 }
 
 /** What the model answered: tokens, fillings, a passage or labels, each with its log-probability and its place in `alternatives`. */

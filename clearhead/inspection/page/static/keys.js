@@ -26,7 +26,7 @@ export function listen(page, state, {views, go, toggleTheme, play, signal}) {
     const act = {ArrowRight: () => state.set({t: turn(t, 1, n), s: null}), ArrowLeft: () => state.set({t: turn(t, -1, n), s: null}),
       "]": () => layer && state.set({h: turn(head, 1, layer[l].heads)}), "[": () => layer && state.set({h: turn(head, -1, layer[l].heads)}),
       ".": () => state.set({step: Math.min(step + 1, page.lastStep)}), ",": () => state.set({step: Math.max(step - 1, 0)}),
-      Escape: () => state.set({s: null, off: ""}), "?": keyList, t: toggleTheme, T: toggleTheme}[event.key];
+      Escape: () => state.set({s: null, from: null, to: null, off: ""}), "?": keyList, t: toggleTheme, T: toggleTheme}[event.key];
     const updown = {ArrowUp: 1, ArrowDown: -1}[event.key];
     if (event.key === " ") {
       if (event.target.closest("button, a, summary, [role=button]") || !play(event.target)) return;

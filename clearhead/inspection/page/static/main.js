@@ -9,6 +9,7 @@ import {askingForm, makeAsker} from "./asking.js";
 import {firstChoice, sentence} from "./sentence.js";
 import {card} from "./card.js";
 import {flow} from "./flow.js";
+import {answers} from "./answers.js";
 import {attention} from "./attention.js";
 import {decoding} from "./decoding.js";
 import {layers} from "./layers.js";
@@ -20,16 +21,17 @@ import {tour} from "./tour.js";
 
 /** The views that this model can have, in reading order: [id, title, maker]. */
 function viewsOf(page) {
-  const found = [["flow", "Flow", flow], ["attention", "Attention", page.places.length ? attention : null], ["decoding", "Decoding", page.search?.nodes.length ? decoding : null],
+  const found = [["answers", "Answers", page.spans ? answers : null], ["flow", "Flow", flow], ["attention", "Attention", page.places.length ? attention : null], ["decoding", "Decoding", page.search?.nodes.length ? decoding : null],
     ["layers", "Layers", page.lens || page.why ? layers : null], ["words", "Words", page.words ? words : null], ["heads", "Heads off", page.without ? headsOff : null], ["film", "Film", film]].filter(it => it[2]);
-  return page.writes ? found : [...found.filter(it => it[0] === "words"), ...found.filter(it => it[0] !== "words")];
+  const first = it => it[0] === "answers" || it[0] === "words";
+  return page.writes ? found : [...found.filter(first), ...found.filter(it => !first(it))];
 }
 
 /** Which values of the state this model has. */
 function valid(page, live, views) {
   const heads = (name, value) => page.places.some(place => (name === "l" ? page.attention[place].length : page.attention[place][0].heads) > value);
   const parts = value => { const all = value.split(","); return (live || all.length === 1) && all.every(it => Object.hasOwn(page.without ?? {}, it)); };
-  return (name, value) => ({t: () => value < page.answer.length, s: () => value < page.source.length, l: () => heads("l", value), h: () => heads("h", value), step: () => value <= page.lastStep,
+  return (name, value) => ({t: () => value < page.answer.length, s: () => value < page.source.length, from: () => page.spans?.allowed(value), to: () => page.spans?.allowed(value), l: () => heads("l", value), h: () => heads("h", value), step: () => value <= page.lastStep,
     frame: () => value < (page.film?.frames.length ?? 0), k: () => page.places.includes(value), v: () => views.some(it => it[0] === value), off: () => parts(value),
     method: () => ["falls", "gradients"].includes(value) && Boolean(page.words?.[value]), theme: () => ["light", "dark"].includes(value)})[name]();
 }
@@ -59,7 +61,7 @@ const otherTheme = () => (document.documentElement.dataset.theme === "dark" ? "l
 
 function start(page, asker, form, signal) {
   const kinds = viewsOf(page), place = page.places.includes("decoder.cross") ? "decoder.cross" : page.places.at(-1) ?? null;
-  const state = makeState({t: firstChoice(page), s: null, k: place, l: place ? (place === "decoder.cross" ? page.alignment_layer : page.attention[place].length - 1) : 0, h: 0,
+  const state = makeState({t: firstChoice(page), s: null, from: null, to: null, k: place, l: place ? (place === "decoder.cross" ? page.alignment_layer : page.attention[place].length - 1) : 0, h: 0,
     step: 0, v: null, off: "", frame: null, method: "falls", theme: ""}, valid(page, asker.live, kinds), signal);
   const toggleTheme = () => state.set({theme: otherTheme()});
   if (asker.live) { // what is switched off is part of the question; if that fails, it's on again

@@ -1,5 +1,6 @@
 // The sentence and its answer, joined by ribbons; and one plain sentence about the chosen word.
 
+import {chosenSpan, moved} from "./answers.js";
 import {bold, g, h, roving} from "./dom.js";
 import {choices, looks, saidAt, visible} from "./data.js";
 import {inputPicture} from "./media.js";
@@ -81,27 +82,36 @@ export function fallsOf(page, t, method = "falls") {
 /** The other tokens that the model weighed at a place of the answer, most likely first. */
 export const alternatives = (page, t) => (page.labels ? [] : choices(page, t).filter((_, i) => i !== saidAt(page, t)));
 
-const asked = page => (page.media ? "The model read" : page.crosses || !page.writes ? "You wrote" : "You began");
+const asked = page => (page.media ? "The model read" : page.finds ? "You asked" : page.crosses || !page.writes ? "You wrote" : "You began");
 
 function answered(page) {
   if (page.fills) return "What the model put in place of each mask, with its probability";
-  if (page.finds) return page.span ? "The passage that it found, with its probability" : "It found no answer, with this probability";
+  if (page.finds) return page.text ? "The passage that it found, with its probability" : "It found no answer, with this probability";
   return page.writes ? "The model answered, each word with its probability" : page.answer.length ? "The model’s labels, each with its probability" : "";
 }
 
 export function sentence(page, state) {
-  const found = i => page.finds && page.span && i >= page.span[0] && i <= page.span[1];
-  const tokenButton = (token, i, side) => h("button", {class: `token${token.own ? "" : " ours"}${token.kind === "label" ? " label" : ""}${side === "s" && found(i) ? " found" : ""}`, "data-side": side, "data-i": i, dir: token.own ? "auto" : null, "aria-label": `${token.name}${side === "t" ? ` ${chance(page.logprobs[i])}` : ""}, ${side === "t" ? "answer" : "source"} token ${i + 1}${token.kind in NOTES ? `: ${NOTES[token.kind]}` : ""}`, title: NOTES[token.kind], onclick: () => state.set(side === "t" ? {t: i, s: null} : chooseSource(page, i))}, h("span", {class: token.kind in NOTES ? "unknown" : null}, token.name), side === "t" ? [" ", h("small", chance(page.logprobs[i])), token.kind === "label" ? h("i.sure", {style: {width: `${(100 * Math.exp(page.logprobs[i])).toFixed(1)}%`}}) : null] : null);
-  const seen = page.media && inputPicture(page, page.media.kind === "audio" ? 640 : 220, s => state.set(chooseSource(page, s)));
-  const source = h("div.words.source", {role: "group", "aria-label": "What the model read"}, seen ? seen.node : page.source.map((it, i) => tokenButton(it, i, "s")));
-  const answer = h("div.words.answer", {role: "group", "aria-label": "What it answered"}, page.answer.map((it, i) => tokenButton(it, i, "t")));
+  const {finds, spans} = page, seen = page.media && inputPicture(page, page.media.kind === "audio" ? 640 : 220, s => state.set(chooseSource(page, state.now, s)));
+  /** A token as a button: one of the answer with its probability, one that an answer can start or end at with the bars of both. */
+  const button = (token, i, side) => {
+    const said = side === "t" && chance(page.logprobs[i]), ends = side === "s" && spans?.allowed(i) && [spans.start[i], spans.end[i]], note = NOTES[token.kind];
+    return h("button", {class: `token${token.own ? "" : " ours"}${token.kind === "label" ? " label" : ""}`, "data-side": side, "data-i": i, dir: token.own ? "auto" : null,
+      "aria-label": `${token.name}${said ? ` ${said}, answer` : ", source"} token ${i + 1}${ends ? `, a start ${ends.map(chance).join(", an end ")}` : ""}${note ? `: ${note}` : ""}`, title: note,
+      onclick: () => state.set(said ? {t: i, s: null} : chooseSource(page, state.now, i)),
+    }, ends && h("span.ends", {"aria-hidden": "true"}, ends.map(it => h("i", {style: {height: `${100 * Math.exp(it)}%`}}))), h("span", {class: note ? "unknown" : null}, token.name),
+    said && [" ", h("small", said), token.kind === "label" && h("i.sure", {style: {width: `${(100 * Math.exp(page.logprobs[i])).toFixed(1)}%`}})]);
+  };
+  const row = (kind, name, ...content) => h(`div.words.${kind}`, {role: "group", "aria-label": name}, content);
+  const given = seen ? [] : page.source.map((it, i) => button(finds && !i ? {...it, name: "no answer"} : it, i, "s")), between = page.source.findIndex(it => it.kind === "end");
+  const source = finds ? row("source", "The question", given.slice(1, between)) : row("source", "What the model read", seen ? seen.node : given);
+  const text = finds && row("source", "The text", given.filter((_, i) => !i || (i > between && page.source[i].kind !== "end")));
+  const answer = row("answer", "What it answered", page.answer.map((it, i) => button(it, i, "t")));
   const ribbons = g("svg.ribbons", {"aria-hidden": "true"}), say = h("p.say", {"aria-live": "polite"});
   const running = !seen && (page.finds || page.source.length + page.answer.length > 2 * RUNNING), apart = seen || !looks(page, 0).length;
   const stage = h("div", {class: `stage${running ? " running" : ""}${apart ? " apart" : ""}`},
-    h("p.who", asked(page)), source, answer, h("p.who", answered(page)), ribbons);
+    h("p.who", asked(page)), source, text && [h("p.who", "in this text, where the answer ", h("i.first"), "starts and ", h("i"), "ends"), text], answer, h("p.who", answered(page)), ribbons);
   const node = h("section", {id: "sentence", "aria-label": "Sentence and answer"}, stage, say);
-  if (!seen) roving(source, ".token");
-  roving(answer, ".token");
+  for (const it of [!seen && source, text, answer]) if (it) roving(it, ".token");
 
   function fit() {
     if (running) return draw();
@@ -117,7 +127,7 @@ export function sentence(page, state) {
     if (apart || running) return;
     const {t} = state.now, box = stage.getBoundingClientRect(), paths = [], wraps = stage.classList.contains("wraps");
     const middle = (node, low) => { const at = node.getBoundingClientRect(); return [at.left - box.left + at.width / 2, (low ? at.bottom : at.top) - box.top]; };
-    const above = [...source.children].map(it => middle(it, true)), below = [...answer.children].map(it => middle(it, false));
+    const above = given.map(it => middle(it, true)), below = [...answer.children].map(it => middle(it, false));
     page.answer.forEach((_, a) => {
       const on = a === t;
       if (wraps && !on) return;
@@ -135,9 +145,10 @@ export function sentence(page, state) {
   function update() {
     const {t, s} = state.now, weights = looks(page, t), lit = weights.length ? best(weights) : -1;
     seen?.light(weights, "Looked at", s);
-    if (!seen) [...source.children].forEach((it, i) => it.ariaPressed = s === i);
+    const found = spans && chosenSpan(page, state.now);
+    given.forEach((it, i) => { it.ariaPressed = s === i; it.classList.toggle("found", i >= found?.from && i <= found.to); });
     [...answer.children].forEach((it, i) => it.ariaPressed = t === i);
-    if (!seen) [...source.children, ...answer.children].forEach((it, i) => { // a language model's answer continues its source
+    if (!seen) [...given, ...answer.children].forEach((it, i) => { // a language model's answer continues its source
       it.classList.toggle("lit", i === lit);
       if (running) it.style.setProperty("--share", weights[i] ?? 0);
     });
@@ -148,8 +159,8 @@ export function sentence(page, state) {
 }
 
 /** Choosing a source token also shows the answer's token that looked at it most. */
-function chooseSource(page, s) {
-  if (!page.writes) return {s};
+function chooseSource(page, now, s) {
+  if (!page.writes) return {s, ...(page.spans?.allowed(s) ? moved(page, now, s) : {})};
   const shares = page.answer.map((_, t) => looks(page, t)[s] ?? 0);
   return {s, t: Math.max(...shares) > 0 ? best(shares) : 0};
 }

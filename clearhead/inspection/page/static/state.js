@@ -1,6 +1,6 @@
 // What is chosen. The hash of the address holds it, so a page can be reloaded, linked to, and gone back in.
 
-const NUMBERS = ["t", "s", "l", "h", "step", "frame"];
+const NUMBERS = ["t", "s", "l", "h", "step", "frame", "from", "to"];
 const TEXTS = ["k", "v", "off", "method", "theme"];
 const ASKED = ["model", "q", "context", "beam"]; // kept for asking.js
 
