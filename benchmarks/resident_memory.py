@@ -1,7 +1,7 @@
 """Measure the resident memory of a training run, minute by minute (Linux only).
 
     T=$CLEARHEAD_DATA/tatoeba/eng-fra.train.tsv.xz
-    python benchmarks/resident_memory.py $T --config configs/tatoeba-15m.toml --out runs/tatoeba-15m
+    python benchmarks/resident_memory.py $T --config tatoeba-15m --out runs/tatoeba-15m
 
 The script passes its arguments to `clearhead train` in another process. It also prints the peak during the first epoch,
 after it, and while the final weights are scored and the loss curve is drawn.

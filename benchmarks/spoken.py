@@ -9,7 +9,7 @@ speakers  trains on all speakers but one, and scores that one; six runs
 strings   three to seven digits of one speaker joined with short pauses: trains on recordings 14 to 49, chooses by
           strings of 10 to 13, scores strings of 5 to 9
 
-Each run uses configs/spoken-digits.toml or configs/spoken-strings.toml; further options are passed to
+Each run uses the recipe spoken-digits or the recipe spoken-strings; further options are passed to
 `clearhead train`. `--prepare` only writes the data. The result is a row of a Markdown table.
 """
 
@@ -30,7 +30,6 @@ import clearhead
 from clearhead.config import Config
 from clearhead.config.values import read_toml
 
-CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 RATE, PAUSE = 8000, 0.15  # samples per second; longest pause between two digits in seconds
 N_STRINGS = {"train": 12_000, "valid": 300, "test": 500}
 
@@ -98,7 +97,7 @@ def scored(config: str, train: Path, test: Path, out: Path, valid: Path | None, 
         name, _, value = option.removeprefix("--").partition("=")
         values[name] = value
     began = time.monotonic()
-    settings = Config.from_dict(read_toml(CONFIGS / config), source=config)
+    settings = Config.from_dict(read_toml(Path(config)), source=config)
     clearhead.train(settings.override(values, source="options"), out, replace=True)
     minutes = (time.monotonic() - began) / 60
     app = clearhead.load(out)
@@ -128,16 +127,16 @@ def main() -> None:
     runs: dict[str, tuple[str, Path, Path, Path | None]] = {}
     if options.what == "digits":
         train, test = write_digits(data / "train", numbered(10, 49)), write_digits(data / "test", numbered(5, 9))
-        runs["digits"] = ("spoken-digits.toml", train, test, None)
+        runs["digits"] = ("spoken-digits", train, test, None)
     elif options.what == "speakers":
         for speaker in sorted({it.speaker for it in spoken}):
             others = write_digits(data / speaker / "train", [it for it in spoken if it.speaker != speaker])
             own = write_digits(data / speaker / "test", [it for it in spoken if it.speaker == speaker])
-            runs[f"without {speaker}"] = ("spoken-digits.toml", others, own, None)
+            runs[f"without {speaker}"] = ("spoken-digits", others, own, None)
     else:
         ranges = {"train": (14, 49), "valid": (10, 13), "test": (5, 9)}
         tables = {it: write_strings(data / it, numbered(*ranges[it]), N_STRINGS[it], it) for it in ranges}
-        runs["strings"] = ("spoken-strings.toml", tables["train"], tables["test"], tables["valid"])
+        runs["strings"] = ("spoken-strings", tables["train"], tables["test"], tables["valid"])
     if options.prepare:
         return
     print("| run | score | parameters | minutes |\n|---|---|---|---|")

@@ -4,7 +4,7 @@
 
 The data is the Free Spoken Digit Dataset, as in benchmarks/spoken.py: 3 to 7 digits of one speaker joined with short
 pauses. The speaking model learns from recordings 10 to 29 of each speaker, and its texts begin with the speaker's name.
-The transcriber learns from recordings 30 to 49 with configs/spoken-strings.toml; `--listener DIR` names one that was
+The transcriber learns from recordings 30 to 49 with the recipe spoken-strings; `--listener DIR` names one that was
 trained before. None of the scored strings is in the training data of the speaking model.
 
 real        recordings of the strings, from recordings 5 to 9
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from spoken import CONFIGS, N_STRINGS, Recording, recordings, write_strings
+from spoken import N_STRINGS, Recording, recordings, write_strings
 
 import clearhead
 from clearhead.apps.translator import Speaker, Transcriber
@@ -69,7 +69,7 @@ def trained(config: str, train: Path, valid: Path, out: Path, options: Sequence[
         name, _, value = option.removeprefix("--").partition("=")
         values[name] = value
     began = time.monotonic()
-    settings = Config.from_dict(read_toml(CONFIGS / config), source=config)
+    settings = Config.from_dict(read_toml(Path(config)), source=config)
     clearhead.train(settings.override(values, source="options"), out, replace=True)
     return (time.monotonic() - began) / 60
 
@@ -90,11 +90,11 @@ def main() -> None:
     digits = [text.split()[1] for text in texts]
     apart = frozenset(digits)
     train, valid = (strings(data, numbered(SPOKEN), part, apart) for part in ("train", "valid"))
-    minutes = trained("speak-strings.toml", train, valid, options.out / "model", more)
+    minutes = trained("speak-strings", train, valid, options.out / "model", more)
     if (listener := options.listener) is None:
         listener, heard = options.out / "listener", options.out / "heard"
         parts = (write_strings(heard / part, numbered(HEARD), N_STRINGS[part], part) for part in ("train", "valid"))
-        trained("spoken-strings.toml", *parts, listener, more)
+        trained("spoken-strings", *parts, listener, more)
     app, ear = clearhead.load(options.out / "model"), clearhead.load(listener)
     assert isinstance(app, Speaker) and isinstance(ear, Transcriber)
     codebook = app.task.codebook

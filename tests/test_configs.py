@@ -1,4 +1,4 @@
-"""Every recipe in configs/ is one that can be trained: it loads, and takes a step on made-up data of its task."""
+"""Every recipe is one that can be trained: it loads, and takes a step on made-up data of its task."""
 
 import json
 import re
@@ -9,12 +9,14 @@ import pytest
 
 from clearhead.api import train
 from clearhead.config import Config
+from clearhead.config.values import RECIPES
+from clearhead.errors import ConfigError
 from clearhead.folder.model_folder import read_config
 from clearhead.tasks.registry import task_of
 from clearhead.training.report.metrics import read_metrics
 from tests.builders import write_wave
 
-CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
+CONFIGS = sorted(RECIPES.glob("*.toml"))
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 # The step is made small; what decides whether a recipe can be trained at all stays: its stacks, norm, positions,
 # tokenizer, optimiser and schedule.
@@ -91,5 +93,18 @@ def test_the_recipes_of_others_do_not_change_with_what_is_usual(path: Path) -> N
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_a_recipe_begins_with_the_command_that_trains_it(path: Path) -> None:
     comment = "".join(line for line in path.read_text(encoding="utf-8").splitlines(True) if line.startswith("#"))
-    assert re.search(rf"^#   clearhead train .*--config configs/{path.name} .*--out runs/", comment, flags=re.MULTILINE)
+    assert re.search(rf"^#   clearhead train .*--config {path.stem} .*--out runs/", comment, flags=re.MULTILINE)
     assert all(len(line) <= 140 for line in comment.splitlines())
+
+
+def test_a_recipe_has_a_name_unless_there_is_such_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = Config.from_toml(Path("tatoeba-15m"))
+    assert found == Config.from_toml(RECIPES / "tatoeba-15m.toml")
+    with pytest.raises(ConfigError) as caught:
+        Config.from_toml(Path("tatoeba-15"))
+    assert "tatoeba-15m" in caught.value.expected
+    with pytest.raises(ConfigError):
+        Config.from_toml(tmp_path / "tatoeba-15m")
+    Path("tatoeba-15m").write_text("[train]\nsteps = 7\n", encoding="utf-8")
+    assert Config.from_toml(Path("tatoeba-15m")).train.steps == 7

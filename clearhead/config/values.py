@@ -17,12 +17,21 @@ T = TypeVar("T")
 
 POSITIVE, NOT_NEGATIVE, FRACTION = "1 or more", "0 or more", "0 or more, and less than 1"
 _LARGEST_TOML = 1_000_000  # bytes
+RECIPES = Path(__file__).parents[1] / "recipes"
 _MOST_BITS = 4000  # of a number in a message; Python rejects very long ones
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file. Raise ConfigError if it can't be read or isn't valid."""
+    """Read a TOML file, or the recipe of this name, such as "tatoeba-15m".
+
+    Raises:
+        ConfigError: it can't be read or isn't valid.
+    """
     import tomllib  # imported by few commands
+
+    recipe = RECIPES / f"{path}.toml"
+    if path.name == str(path) and not path.exists() and recipe.is_file():
+        path = recipe
 
     def unusable(what: str, expected: str) -> ConfigError:
         return ConfigError(what, expected=expected, name=str(path))
@@ -35,7 +44,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     except RecursionError as error:
         raise unusable(f"{path} has too many nested values", "tables of settings") from error
     except OSError as error:
-        raise unusable(f"can't read the configuration {path}: {error.strerror}", "a TOML file") from error
+        names = ", ".join(sorted(it.stem for it in RECIPES.glob("*.toml")))
+        what = f"can't read the configuration {path}: {error.strerror}"
+        raise unusable(what, f"a TOML file, or one of: {names}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         expected = "sections such as [train] with lines such as steps = 300"
         raise unusable(f"{path} isn't valid TOML: {error}", expected) from error
