@@ -41,7 +41,7 @@ def served_document(models: Sequence[Mapping[str, str]]) -> str:
 
 def framed(document: str) -> str:
     """Return a page as a frame for a notebook, which can't reach the notebook around it."""
-    about = 'title="What the model did" sandbox="allow-scripts"'
+    about = 'title="What the model did" sandbox="allow-scripts allow-downloads"'
     return f'<iframe {about} style="width:100%;height:820px;border:0" srcdoc="{html.escape(document)}"></iframe>'
 
 

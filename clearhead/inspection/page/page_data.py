@@ -29,7 +29,7 @@ from .media_data import media_data
 from .part_data import attention_data, part_data
 
 FORMAT_VERSION = 1
-LARGEST = 1_810_000  # bytes of a file's data: with the scripts and the style, 2 MB
+LARGEST = 1_805_000  # bytes of a file's data: with the scripts and the style, 2 MB
 _LARGEST_FILM = 300_000  # bytes of a film's arrays
 _COSTLY = 2e11  # multiplications for the gradients of each token of the answer on its own
 

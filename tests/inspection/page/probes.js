@@ -23,6 +23,7 @@
       it.value = it.options[it.options.length - 1].value;
       it.dispatchEvent(new Event("change", {bubbles: true}));
     });
+    document.querySelectorAll("dialog").forEach(it => it.close());
     document.activeElement.blur();
   },
 

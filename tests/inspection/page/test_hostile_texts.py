@@ -142,6 +142,24 @@ def test_a_long_text_through_many_heads_stays_fast(tab: Any, tmp_path: Path) -> 
       return lit.length / width;
     }"""
     assert tab.locator(".mini[data-h='0'] canvas").first.evaluate(share) > 0.9  # the diagonal is there at every pixel
+    assert tab.locator(".mini[data-h='0'] canvas").first.bounding_box()["width"] > 60  # more than a pixel a cell
+    assert tab.locator(".ribbon").count() == 0  # they would cross words
+    for box, *labels in ((".matrix .scroll", ".across", ".down"), ("#words .scroll", "thead th", "tbody th")):
+        moved = tab.locator(box).evaluate("it => { it.scrollTo(100, 100); return [it.scrollLeft, it.scrollTop]; }")
+        assert moved == [100, 100]
+        edges = tab.locator(box).bounding_box(), *(tab.locator(f"{box} {it}").last.bounding_box() for it in labels)
+        assert abs(edges[1]["y"] - edges[0]["y"]) <= 1 and abs(edges[2]["x"] - edges[0]["x"]) <= 4  # labels stay in sight
+    tab.set_viewport_size({"width": 390, "height": 844})
+    tab.locator("nav.more").wait_for()  # more views than fit
+    tab.locator("nav").evaluate("it => it.scrollTo(999, 0)")
+    tab.locator("nav:not(.more)").wait_for()
+
+
+def test_the_views_off_the_screen_follow_a_choice(tab: Any, tmp_path: Path) -> None:
+    tab.goto(f"file://{written(tmp_path / 'page.html', synthetic(['a', 'b'], ['c', 'd', 'e'], layers=2))}")
+    tab.locator(".answer .token").nth(1).click()
+    assert tab.locator(".card h2").text_content() == "d"
+    tab.wait_for_function("document.querySelector('#words thead .column')?.textContent === 'd'")
 
 
 NOTE_DRAFTS = """() => {

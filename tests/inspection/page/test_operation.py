@@ -134,6 +134,35 @@ def test_a_film_is_played_and_an_unwatched_run_says_how_to_record_one(pages: Any
     assert ask(tab, "untold") == [] and ask(tab, "pale") == []
 
 
+def test_a_view_is_shared_as_a_link_and_as_a_picture(pages: Any, window: Any, tab: Any) -> None:
+    window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened(tab, pages("translate")[0], "t=1&k=decoder.cross&l=1&h=1&theme=dark")
+    tab.locator("#attention").scroll_into_view_if_needed()
+    tab.evaluate("document.querySelector('#attention').scrollIntoView()")
+    tab.get_by_role("button", name="Share").press("Enter")
+    said = tab.locator("dialog").inner_text()
+    word = tab.locator(".card h2").inner_text()
+    assert "models/a · “She sings.” → “" in said and f"Attention · chosen: {word} · Decoder, cross layer 2, head 2" in said
+    tab.get_by_role("button", name="Copy link").click()
+    tab.get_by_text("The link is copied.").wait_for()
+    link = tab.evaluate("navigator.clipboard.readText()")
+    assert link == tab.get_by_label("Link").input_value() and "t=1&" in link and link.endswith("v=attention")
+    with tab.expect_download() as download:
+        tab.get_by_role("button", name="Save picture").click()
+    tab.get_by_text("Saved as attention.png.").wait_for()
+    assert download.value.suggested_filename == "attention.png"
+    image = pytest.importorskip("PIL.Image").open(download.value.path()).convert("RGB")
+    width, height = (tab.locator("#attention").bounding_box()[it] for it in ("width", "height"))
+    assert image.width == 2 * (round(width) + 48) and 0.5 * height < image.height / 2 < height + 100
+    colours = {colour for _, colour in image.getcolors(1 << 24)}
+    assert {(15, 19, 25), (255, 138, 56)} <= colours and len(colours) > 100  # the ground, what's chosen, and heads
+    assert tab.locator("body").count() == 1
+    tab.get_by_role("button", name="Close").click()
+    tab.goto("about:blank")
+    opened(tab, pages("translate")[0], link.split("#")[1])
+    assert tab.locator(".card h2").inner_text() == word and tab.evaluate("scrollY") > 300
+
+
 def failed(tab: Any, message: str, press: str) -> None:
     """Press something that fails: it's said where it can be seen, and nothing looks as if it had happened."""
     tab.locator(press).first.click()

@@ -1,5 +1,6 @@
 // The page of a model that needs no server: weights, tokenizers and settings are in the document, and it answers by itself.
 
+import {asking} from "./asking.js";
 import {open} from "./main.js";
 import {answerer} from "./embedded/answer.js";
 import {Session} from "./embedded/session.js";
@@ -10,5 +11,5 @@ const about = JSON.parse(content("data")), session = new Session(about, content(
 
 open({
   models: about.models, about: about.page.model, example: about.example, note: "The model is in this file. It answers on your machine, without a network.",
-  first: async () => null, ask: answerer(session),
+  first: async () => null, ask: answerer(session), asking,
 });

@@ -8,7 +8,7 @@ const MEDIA = {image: "image/*", audio: "audio/*,.wav,.flac"};
 const LONGEST = 1000; // characters of a text that the address holds
 
 /** What was asked last, and a way to ask for something else. `show` is called with each answer. */
-export function makeAsker(source, show) {
+function makeAsker(source, show) {
   const listeners = new Set();
   let question = questionOf(source), wanted = question, running = null, whole = null, failed = null;
   const tell = (state, message = "") => [...listeners].forEach(it => it(state, message));
@@ -42,16 +42,22 @@ export function makeAsker(source, show) {
   }
 
   // Back undoes a forced token.
-  if (source.ask) addEventListener("popstate", () => {
+  addEventListener("popstate", () => {
     const past = questionOf(source);
     if (past.text && past.text === wanted.text && String(past.prefix) !== String(wanted.prefix)) ask({prefix: past.prefix});
   });
 
   return {
-    live: Boolean(source.ask), models: source.models, ask, retry: () => ask(failed ?? {}),
+    live: true, models: source.models, ask, retry: () => ask(failed ?? {}),
     on(listener, signal) {
       listeners.add(listener);
       signal?.addEventListener("abort", () => listeners.delete(listener));
+    },
+    /** Ask again without the parts that are switched off. If that fails, they're on again. */
+    follow(state, signal) {
+      const spelled = asked => asked.off.join(",");
+      state.on(({off}, before) => { if (off !== before.off && off !== spelled(wanted)) ask({off: off ? off.split(",") : []}); });
+      this.on(it => { if (it === "failed") state.set({off: spelled(question)}); }, signal);
     },
     get question() { return question; },
     get wanted() { return wanted; }, // the question being asked, else the one that was answered
@@ -85,7 +91,7 @@ const base64 = file => new Promise((resolve, reject) => {
 });
 
 /** The form at the top of a page that can answer again, and the line that says how that goes, which stays on the screen. */
-export function askingForm(asker) {
+function askingForm(asker) {
   const of = () => asker.models.find(it => it.name === model.value) ?? asker.models[0];
   const model = h("select", {"aria-label": "Model"}, asker.models.map(it => h("option", {value: it.name, selected: it.name === asker.question.model}, it.name)));
   const text = h("textarea", {rows: 2, "aria-label": "Text", placeholder: "Write a text here"}, asker.question.text);
@@ -121,4 +127,10 @@ export function askingForm(asker) {
   asker.on(say);
   fits();
   return [node, status];
+}
+
+/** What asks a source of answers, and its form. A page that can't ask goes without. */
+export function asking(source, show) {
+  const asker = makeAsker(source, show);
+  return [asker, askingForm(asker)];
 }

@@ -7,6 +7,7 @@ import {range, signed} from "./numbers.js";
 import {openHead} from "./open_head.js";
 import {overInput} from "./media.js";
 
+const LONG = 32; // tokens from which the pictures of heads are large
 const SORTS = {layer: "by layer", entropy: "by entropy", worth: "by importance"};
 
 /** Draw one head at the resolution of the device; where cells are smaller than a pixel, by the largest, so that no diagonal is lost. */
@@ -42,7 +43,7 @@ function strike(context, x, y, width, height) {
 
 export function attention(page, state, asker, signal) {
   const heads = page.places.reduce((sum, it) => sum + page.attention[it].reduce((n, layer) => n + layer.heads, 0), 0);
-  const many = page.places.some(it => page.attention[it][0].heads > 6), kinds = h("div", {class: `kinds${many ? " many" : ""}`, role: "group", "aria-label": "Heads"}), opened = openHead(page, state), over = page.media?.maps ? overInput(page, state) : null, sorts = h("div.tools");
+  const long = page.places.some(it => page.attention[it][0].columns > LONG), many = page.places.some(it => page.attention[it][0].heads > 6), kinds = h("div", {class: `kinds${many ? " many" : ""}${long ? " long" : ""}`, role: "group", "aria-label": "Heads"}), opened = openHead(page, state), over = page.media?.maps ? overInput(page, state) : null, sorts = h("div.tools");
   let sort = "layer", minis = [], pictures = [];
   const legend = h("div.legend", h("span", "0"), h("i"), h("span", "1 weight"));
   for (const [name, text] of Object.entries(SORTS).filter(([name]) => name !== "worth" || page.measured)) sorts.append(button(text, () => { sort = name; build(); update(state.now, null); }, {"data-sort": name}));

@@ -1,5 +1,7 @@
 // Elements from a name, properties and children. Texts become text nodes, so nothing in them is ever markup.
 
+import {range} from "./numbers.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(node, props, children) {
@@ -47,6 +49,14 @@ export const section = (id, title, about, tools, ...content) => h("section", {id
 /** A box that can be scrolled sideways, with the keyboard too. */
 export const scroller = (label, ...content) => h("div.scroll", {tabindex: 0, role: "group", "aria-label": label}, content);
 
+/** Open a dialog. */
+export function dialog(title, ...content) {
+  const box = h("dialog.help", {"aria-label": title}, h("h2", title), content, h("form", {method: "dialog"}, button("Close")));
+  box.addEventListener("close", () => box.remove());
+  document.body.append(box);
+  box.showModal();
+}
+
 /** The details below a picture: the same numbers as a table, built when opened. */
 export function asTable(label, build) {
   const box = h("details.table", h("summary", label));
@@ -60,6 +70,29 @@ export const table = (caption, head, rows) => h("table",
   h("caption.hidden", caption),
   h("thead", h("tr", head.map(it => h("th", {scope: "col"}, it)))),
   h("tbody", rows.map(([first, ...rest]) => h("tr", h("th", {scope: "row"}, first), rest.map(it => h("td", it))))));
+
+const ACROSS = 64; // columns of a table that are shown at once
+
+/** The columns around place t that a table of n shows at once. */
+export const around = (t, n) => range(n).splice(Math.max(0, Math.min(t - ACROSS / 2, n - ACROSS)), ACROSS);
+
+export const shownColumns = (places, n) => (places.length < n ? `Tokens ${places[0] + 1} to ${places.at(-1) + 1} of ${n}, around the chosen one. ` : "");
+
+/** Scroll a box to what it holds, "left" or "top", once the frame is drawn: to measure it now would take most of that time. */
+export function reveal(box, at, side) {
+  clearTimeout(box.later);
+  box.later = setTimeout(() => {
+    const away = at.getBoundingClientRect()[side] - box.getBoundingClientRect()[side], room = side === "left" ? box.clientWidth : box.clientHeight;
+    if (away < room / 5 || away > room * 0.9) box.scrollBy({[side]: away - room / 2});
+  }, 100);
+}
+
+/** Mark the column of place t, and scroll to it. */
+export function markColumn(box, t) {
+  box.querySelectorAll("[data-t]").forEach(it => it.classList.toggle("column", Number(it.dataset.t) === t));
+  const at = box.querySelector(".column");
+  if (at) reveal(box, at, "left");
+}
 
 /** A bar in a row of `.bars`; `share` is its part of the whole width. */
 export const bar = (share, kind) => h("span.track", h("i", {class: kind, style: {width: `${Math.max(0.5, 100 * Math.min(1, share)).toFixed(1)}%`}}));

@@ -2,4 +2,4 @@
 
 import {open} from "./main.js";
 
-open({models: [], first: async () => JSON.parse(document.getElementById("data").textContent)});
+open({first: async () => JSON.parse(document.getElementById("data").textContent)});

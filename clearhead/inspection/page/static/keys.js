@@ -1,6 +1,6 @@
 // Keys, and the list of them.
 
-import {button, h} from "./dom.js";
+import {dialog, h} from "./dom.js";
 
 const KEYS = [["← →", "token"], ["Shift ↑ ↓", "layer"], ["[ ]", "head"], [", .", "step"], ["1–7", "view"], ["Space", "play or pause"], ["Esc", "clear"], ["T", "theme"], ["?", "these keys"]];
 
@@ -9,12 +9,7 @@ const each = () => KEYS.map(([keys, what]) => h("span", keys.split(" ").map(it =
 /** The keys as a line of the foot. */
 export const keyLine = () => h("p.keys", each());
 
-function keyList() {
-  const box = h("dialog.help", {"aria-label": "Keys"}, h("h2", "Keys"), h("p.keys", each()), h("form", {method: "dialog"}, button("Close")));
-  box.addEventListener("close", () => box.remove());
-  document.body.append(box);
-  box.showModal();
-}
+const keyList = () => dialog("Keys", keyLine());
 
 /** Listen to the keys until `signal` aborts. */
 export function listen(page, state, {views, go, toggleTheme, play, signal}) {

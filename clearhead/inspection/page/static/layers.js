@@ -1,6 +1,6 @@
 // What each layer would have predicted, and which parts contributed to one word and not to another.
 
-import {asTable, h, label, line, path, picture, rect, scroller, section, table} from "./dom.js";
+import {around, asTable, h, label, line, markColumn, path, picture, rect, scroller, section, shownColumns, table} from "./dom.js";
 import {css, inkOn, shade} from "./colours.js";
 import {choices, contributions, logitOf, saidAt, whyRow} from "./data.js";
 import {nameAfter} from "./names.js";
@@ -15,23 +15,22 @@ export function layers(page, state) {
   const node = section("layers", "Layers", page.lens ? "What each layer would have predicted, using the model’s final projection. ★: the same as the answer; otherwise the chosen token’s rank" : `Which parts contributed to the chosen ${page.labels ? "label" : "token"}`, null,
   page.lens ? lens : null, page.residuals?.length > 1 ? norms(page) : null, page.why ? why : null);
   const chosen = {t: null, one: 0, other: null};
+  let drawn = null; // the first column and the theme of the lens
 
-  function drawLens() {
-    const rows = [...page.lens].reverse(), at = page.begins, t = state.now.t, from = Math.max(0, Math.min(t - 12, page.answer.length - 24)), places = [...page.answer.keys()].slice(from, from + 24);
+  function drawLens({t, theme}) {
+    const rows = [...page.lens].reverse(), at = page.begins, places = around(t, page.answer.length), key = `${places[0]} ${theme}`;
     const name = it => layerName(it.name);
     const cell = (layer, i) => {
       const text = nameAfter(() => page.tokens.outputs.slice(0, at + i), layer.tokens[at + i][0]), p = layer.probabilities[at + i][0], fill = shade(p / 2), rank = layer.ranks[at + i], hit = rank === 0;
-      const td = h("td", {class: i === t ? "column" : "", title: `${name(layer)}: ${text}, ${percent(p)}; the answer’s token is ${ordinal(rank + 1)}`},
-        h("span", {class: `own${hit ? " hit" : ""}`, dir: "auto"}, text), h("small", hit ? `★ ${percent(p)}` : `${percent(p)} · ${ordinal(rank + 1)}`));
-      td.style.background = css(fill);
-      td.style.color = inkOn(fill);
-      return td;
+      return h("td", {"data-t": i, style: {background: css(fill), color: inkOn(fill)}, title: `${name(layer)}: ${text}, ${percent(p)}; the answer’s token is ${ordinal(rank + 1)}`},
+        h(`span.own${hit ? ".hit" : ""}`, {dir: "auto"}, text), h("small", hit ? `★ ${percent(p)}` : `${percent(p)} · ${ordinal(rank + 1)}`));
     };
     const shown = rows.length > LAYERS ? rows.filter((_, i) => i === 0 || i === rows.length - 1 || i % Math.ceil(rows.length / LAYERS) === 0) : rows;
-    lens.replaceChildren(h("table.lens", h("caption.hidden", "Most likely token of each layer at each position"),
-      h("thead", h("tr", h("th", {scope: "col"}, h("span.hidden", "layer")), places.map(i => h("th", {scope: "col", class: `${page.answer[i].own ? "own" : ""}${i === t ? " column" : ""}`, dir: "auto"}, page.answer[i].name)))),
-      h("tbody", shown.map(layer => h("tr", h("th", {scope: "row"}, name(layer)), places.map(i => cell(layer, i)))))));
-    if (places.length < page.answer.length) lens.append(h("p.note", `Tokens ${from + 1} to ${from + places.length} of ${page.answer.length}, around the chosen one.`));
+    if (drawn !== key) lens.replaceChildren(h("table.lens", h("caption.hidden", "Most likely token of each layer at each position"),
+      h("thead", h("tr", h("th", {scope: "col"}, h("span.hidden", "layer")), places.map(i => h("th", {scope: "col", "data-t": i, class: page.answer[i].own && "own", dir: "auto"}, page.answer[i].name)))),
+      h("tbody", shown.map(layer => h("tr", h("th", {scope: "row"}, name(layer)), places.map(i => cell(layer, i)))))), h("p.note", shownColumns(places, page.answer.length)));
+    drawn = key;
+    markColumn(lens, t);
   }
 
   /** What can be compared at the chosen place: the first choice starts as what was said, the second as the runner-up. */
@@ -63,7 +62,7 @@ export function layers(page, state) {
 
   return {node, update(now, before) {
     if (before && now.t === before.t && now.theme === before.theme) return;
-    if (page.lens) drawLens();
+    if (page.lens) drawLens(now);
     if (page.why) compare();
   }};
 }

@@ -5,7 +5,6 @@ import {prepare} from "./data.js";
 import {readColours} from "./colours.js";
 import {makeState} from "./state.js";
 import {count} from "./numbers.js";
-import {askingForm, makeAsker} from "./asking.js";
 import {firstChoice, sentence} from "./sentence.js";
 import {card} from "./card.js";
 import {flow} from "./flow.js";
@@ -17,7 +16,10 @@ import {words} from "./words.js";
 import {headsOff} from "./heads_off.js";
 import {film} from "./film.js";
 import {keyLine, listen} from "./keys.js";
+import {share} from "./share.js";
 import {tour} from "./tour.js";
+
+const LATER = 150; // milliseconds until the views off the screen follow a choice
 
 /** The views that this model can have, in reading order: [id, title, maker]. */
 function viewsOf(page) {
@@ -36,12 +38,12 @@ function valid(page, live, views) {
     method: () => ["falls", "gradients"].includes(value) && Boolean(page.words?.[value]), theme: () => ["light", "dark"].includes(value)})[name]();
 }
 
-function bar(facts, views, toggleTheme) {
+function bar(facts, views, toggleTheme, act) {
   return h("header.bar",
     h("div.brand", g("svg", {width: 22, height: 22, viewBox: "0 0 22 22", "aria-hidden": "true"}, path("M4 3.5C4 11 18 11 18 18.5", "one"), path("M18 3.5C18 11 4 11 4 18.5", "two")), h("span", "Clearhead")),
     h("div.facts", facts),
     h("nav", {"aria-label": "Views"}, views.map(([id, title]) => h("a", {href: `#${id}`, "data-view": id}, title))),
-    button("", toggleTheme, {class: "theme", "aria-label": "Dark or light", title: "Dark or light (T)"}));
+    act && button("Share", act, {title: "A link, or a picture of this view"}), button("", toggleTheme, {class: "theme", "aria-label": "Dark or light", title: "Dark or light (T)"}));
 }
 
 const factsOf = ({name, layers, heads, d_model: d, parameters}) => `${name.split(/[\\/]/).filter(it => it).at(-1)} · ${Object.values(layers).join(" + ")} layers · ${heads} heads · d ${d} · ${count(parameters)} parameters`;
@@ -64,23 +66,26 @@ function start(page, asker, form, signal) {
   const state = makeState({t: firstChoice(page), s: null, from: null, to: null, k: place, l: place ? (place === "decoder.cross" ? page.alignment_layer : page.attention[place].length - 1) : 0, h: 0,
     step: 0, v: null, off: "", frame: null, method: "falls", theme: ""}, valid(page, asker.live, kinds), signal);
   const toggleTheme = () => state.set({theme: otherTheme()});
-  if (asker.live) { // what is switched off is part of the question; if that fails, it's on again
-    const spelled = question => question.off.join(",");
-    state.on(({off}, before) => { if (off !== before.off && off !== spelled(asker.wanted)) asker.ask({off: off ? off.split(",") : []}); });
-    asker.on(it => { if (it === "failed") state.set({off: spelled(asker.question)}); }, signal);
-  }
+  asker.follow?.(state, signal);
   applyTheme(state.now.theme);
   const top = sentence(page, state, asker), aside = card(page, state, asker), views = kinds.map(([id, title, make]) => [id, title, make(page, state, asker, signal)]);
   document.title = `${page.writes && !page.crosses ? "" : `${page.source.filter(it => it.own).map(it => it.name).join(" ")} → `}${page.text}`.slice(0, 90);
-  document.body.replaceChildren(h("a.hidden.skip", {href: `#${kinds[0][0]}`, "data-view": kinds[0][0]}, "Skip to the views"), bar(factsOf(page.model), views, toggleTheme),
+  document.body.replaceChildren(h("a.hidden.skip", {href: `#${kinds[0][0]}`, "data-view": kinds[0][0]}, "Skip to the views"), bar(factsOf(page.model), views, toggleTheme, () => share(page, state)),
     h("div.page", h("main", h("h1.hidden", document.title), form, top.node, views.map(it => it[2].node)), h("aside", {"aria-label": "The chosen word"}, aside.node), foot(page)));
   const all = [top, aside, ...views.map(it => it[2])];
+  const due = new Map(), offScreen = ({node}) => node.querySelector(".head")?.checkVisibility?.({contentVisibilityAuto: true}) === false;
+  let later = 0;
+  /** Update a view from the state that it shows. */
+  const catchUp = (it, before) => { it.update(state.now, due.get(it) ?? before); due.delete(it); };
   const redraw = () => all.forEach(it => it.update(state.now, null)), fit = () => all.forEach(it => it.fit?.());
   const show = () => { if (state.now.v) document.getElementById(state.now.v)?.scrollIntoView(); };
   const go = id => (state.now.v === id ? show() : state.set({v: id}, {push: true}));
   state.on((now, before) => {
     if (now.theme !== before.theme) applyTheme(now.theme);
-    all.forEach(it => it.update(now, before));
+    const apart = all.filter(offScreen);
+    for (const it of all) if (apart.includes(it)) due.set(it, due.get(it) ?? before); else catchUp(it, before);
+    clearTimeout(later);
+    later = setTimeout(() => [...due.keys()].forEach(it => catchUp(it)), LATER);
     if (now.v !== before.v) show();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { applyTheme(state.now.theme); redraw(); }, {signal});
@@ -109,7 +114,9 @@ function spy(views, signal) {
     if (it.isIntersecting) document.querySelectorAll("nav a").forEach(link => (link.dataset.view === it.target.id ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
   }), {rootMargin: "-40% 0px -55%"});
   views.forEach(([, , {node}]) => watch.observe(node));
-  signal.addEventListener("abort", () => watch.disconnect());
+  const nav = document.querySelector("nav"), more = new IntersectionObserver(([it]) => nav.classList.toggle("more", !it.isIntersecting), {root: nav, threshold: 0.9});
+  more.observe(nav.lastChild);
+  signal.addEventListener("abort", () => [watch, more].forEach(it => it.disconnect()));
 }
 
 function broken(error) {
@@ -129,7 +136,7 @@ export async function open(source) {
     if (again) again.focus({preventScroll: true}); // who uses the keyboard stays where they were
     scrollTo(0, at);
   };
-  const asker = makeAsker(source, show), form = asker.live ? askingForm(asker) : [];
+  const [asker, form] = source.asking?.(source, show) ?? [{}, []];
   try {
     applyTheme(new URLSearchParams(location.hash.slice(1)).get("theme"));
     const data = await source.first();

@@ -1,6 +1,6 @@
 // One head opened: its weights as a matrix and as lines, and which dimensions of query and key made one of them.
 
-import {asTable, bold, g, h, label, path, picture, rect, scroller, table} from "./dom.js";
+import {asTable, bold, g, h, label, path, picture, rect, reveal, scroller, table} from "./dom.js";
 import {PLACES, axes, decode, finding, rowOf} from "./data.js";
 import {css, drawCells, inkOn, shade} from "./colours.js";
 import {logp, signed, weight} from "./numbers.js";
@@ -8,6 +8,7 @@ import {logp, signed, weight} from "./numbers.js";
 const LARGEST = 16; // tokens of a matrix that is drawn with numbers
 const LEAST = 0.02, LEAST_LONG = 0.1, LINES = 600; // weights that are drawn as lines
 const LABEL = 82;
+const PITCH = 14, LABELLED = 128; // pixels of a cell with a label, and tokens that have one
 
 const best = (layer, head, row) => { let at = 0; for (let c = 1; c < layer.columns; c++) if (layer.at(head, row, c) > layer.at(head, row, at)) at = c; return at; };
 const short = text => (text.length > 11 ? `${[...text].slice(0, 10).join("")}…` : text);
@@ -44,19 +45,21 @@ export function openHead(page, state) {
 
   /** A long text's weights on a canvas, a pixel a cell and drawn larger, with an overlay for the hovered row and column. */
   function pixels({k, layer, head}) {
-    const size = Math.max(3, Math.min(18, Math.floor(480 / layer.columns))), canvas = h("canvas", {style: {width: `${layer.columns * size}px`}, role: "img", "aria-label": named(k, layer, head)});
+    const [rows, columns] = axes(page, k), labelled = Math.max(layer.rows, layer.columns) <= LABELLED, size = labelled ? PITCH : Math.max(3, Math.floor(480 / layer.columns)), canvas = h("canvas", {style: {width: `${layer.columns * size}px`}, role: "img", "aria-label": named(k, layer, head)});
     drawCells(canvas, layer.rows, layer.columns, (r, c) => (layer.barred(r, c) ? null : shade(layer.at(head, r, c))));
-    const rowMark = h("i.mark"), said = h("p.where"), wrap = h("div.canvas", canvas, rowMark);
+    const rowMark = h("i.mark"), said = h("p.where"), names = (where, all, n) => h(`div.${where}`, {"aria-hidden": "true"}, labelled && all.slice(0, n).map(it => h("span", {class: it.own && "own"}, short(it.name))));
+    const across = names("across", columns, layer.columns), down = names("down", rows, layer.rows), wrap = h("div.canvas", h("i.corner"), across, down, h("div.cells", canvas, rowMark));
     const cellAt = event => {
       const box = canvas.getBoundingClientRect();
       return [limit(Math.floor(((event.clientY - box.top) / box.height) * layer.rows), layer.rows), limit(Math.floor(((event.clientX - box.left) / box.width) * layer.columns), layer.columns)];
     };
     canvas.addEventListener("pointermove", event => point(cellAt(event)));
     canvas.addEventListener("click", event => keep(cellAt(event)));
-    return {view: [wrap, said], mark({row, column}) {
-      const [rows, columns] = axes(page, k);
+    return {view: wrap, said, mark({row, column, one}) {
+      for (const [group, at] of [[across, column], [down, row]]) [...group.children].forEach((it, i) => it.classList.toggle("on", i === at));
       rowMark.style.top = `${(100 * row) / layer.rows}%`;
       rowMark.style.height = `${100 / layer.rows}%`;
+      if (!one) reveal(wrap.parentElement, rowMark, "top");
       said.textContent = `${rows[row].name} looks at ${columns[column].name}: ${layer.at(head, row, column).toFixed(4)}`;
     }};
   }
@@ -84,7 +87,7 @@ export function openHead(page, state) {
     node.replaceChildren(...content);
     cellView = small ? cells(it) : null;
     pixelView = small ? null : pixels(it);
-    matrix.replaceChildren(scroller("Weights; arrow keys choose a cell", (cellView ?? pixelView).view));
+    matrix.replaceChildren(scroller("Weights; arrow keys choose a cell", (cellView ?? pixelView).view), pixelView?.said ?? "");
     lines.replaceChildren(threads(it));
     details.replaceChildren(asTable("This head as a table", () => weightsTable(it)));
     mark();

@@ -107,35 +107,37 @@ export function sentence(page, state) {
   const text = finds && row("source", "The text", given.filter((_, i) => !i || (i > between && page.source[i].kind !== "end")));
   const answer = row("answer", "What it answered", page.answer.map((it, i) => button(it, i, "t")));
   const ribbons = g("svg.ribbons", {"aria-hidden": "true"}), say = h("p.say", {"aria-live": "polite"});
-  const running = !seen && (page.finds || page.source.length + page.answer.length > 2 * RUNNING), apart = seen || !looks(page, 0).length;
-  const stage = h("div", {class: `stage${running ? " running" : ""}${apart ? " apart" : ""}`},
+  const long = !seen && (finds || page.source.length + page.answer.length > 2 * RUNNING), apart = seen || !looks(page, 0).length;
+  const stage = h("div", {class: `stage${long ? " running" : ""}${apart ? " apart" : ""}`},
     h("p.who", asked(page)), source, text && [h("p.who", "in this text, where the answer ", h("i.first"), "starts and ", h("i"), "ends"), text], answer, h("p.who", answered(page)), ribbons);
   const node = h("section", {id: "sentence", "aria-label": "Sentence and answer"}, stage, say);
   for (const it of [!seen && source, text, answer]) if (it) roving(it, ".token");
 
   function fit() {
-    if (running) return draw();
+    if (long) return draw();
     const wide = row => row.scrollWidth > row.clientWidth + 6;
-    stage.classList.remove("wraps");
+    stage.classList.remove("running");
     let size = innerWidth <= 700 ? 27 : 46;
     do stage.style.setProperty("--size", `${size}px`); while (--size >= 20 && (wide(source) || wide(answer)));
-    stage.classList.toggle("wraps", size < 20);
+    stage.classList.toggle("running", size < 20);
     draw();
   }
 
   function draw() {
-    if (apart || running) return;
-    const {t} = state.now, box = stage.getBoundingClientRect(), paths = [], wraps = stage.classList.contains("wraps");
+    const {t} = state.now, paths = [], running = stage.classList.contains("running"), weights = looks(page, t);
+    if (!seen) [...given, ...answer.children].forEach((it, i) => it.style.setProperty("--share", (running && weights[i]) || 0));
+    if (apart || running) return ribbons.replaceChildren();
+    const box = stage.getBoundingClientRect();
     const middle = (node, low) => { const at = node.getBoundingClientRect(); return [at.left - box.left + at.width / 2, (low ? at.bottom : at.top) - box.top]; };
     const above = given.map(it => middle(it, true)), below = [...answer.children].map(it => middle(it, false));
     page.answer.forEach((_, a) => {
       const on = a === t;
-      if (wraps && !on) return;
       looks(page, a).forEach((w, s) => {
         const earlier = s - above.length; // a token of the answer so far
         if (w < LEAST) return;
         const [x1, y1] = above[s] ?? below[earlier], [x2, y2] = below[a], half = (y1 + y2) / 2, lift = Math.min(y1, y2) - Math.min(ARCH, 10 + Math.abs(x2 - x1) / 6);
-        paths.push([on, g("path", {d: earlier < 0 ? `M${x1} ${y1 + 2}C${x1} ${half + 12} ${x2} ${half - 12} ${x2} ${y2 - 2}` : `M${x1} ${y1}C${x1} ${lift} ${x2} ${lift} ${x2} ${y2}`, class: on ? "ribbon on" : "ribbon", "stroke-width": (1 + w * (on ? 9 : 7)).toFixed(1), "stroke-opacity": (on ? 0.35 + 0.6 * w : 0.12 + 0.62 * w).toFixed(2)})]);
+        const d = earlier < 0 ? `M${x1} ${y1 + 2}C${x1} ${half + 12} ${x2} ${half - 12} ${x2} ${y2 - 2}` : `M${x1} ${y1}C${x1} ${lift} ${x2} ${lift} ${x2} ${y2}`;
+        paths.push([on, g("path", {d, class: on ? "ribbon on" : "ribbon", "stroke-width": (1 + w * (on ? 9 : 7)).toFixed(1), "stroke-opacity": (on ? 0.35 + 0.6 * w : 0.12 + 0.62 * w).toFixed(2)})]);
       });
     });
     paths.sort((a, b) => a[0] - b[0]);
@@ -148,10 +150,7 @@ export function sentence(page, state) {
     const found = spans && chosenSpan(page, state.now);
     given.forEach((it, i) => { it.ariaPressed = s === i; it.classList.toggle("found", i >= found?.from && i <= found.to); });
     [...answer.children].forEach((it, i) => it.ariaPressed = t === i);
-    if (!seen) [...given, ...answer.children].forEach((it, i) => { // a language model's answer continues its source
-      it.classList.toggle("lit", i === lit);
-      if (running) it.style.setProperty("--share", weights[i] ?? 0);
-    });
+    if (!seen) [...given, ...answer.children].forEach((it, i) => it.classList.toggle("lit", i === lit)); // a language model's answer continues its source
     say.replaceChildren(...plainly(page, t).flat(Infinity));
     draw();
   }

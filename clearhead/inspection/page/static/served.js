@@ -1,5 +1,6 @@
 // The page of a server, which answers any question.
 
+import {asking} from "./asking.js";
 import {open} from "./main.js";
 
 const {models} = JSON.parse(document.getElementById("data").textContent);
@@ -45,4 +46,4 @@ async function ask(question, signal, show, write) {
   return found;
 }
 
-open({models, first: async () => null, ask});
+open({models, first: async () => null, ask, asking});

@@ -1,6 +1,6 @@
 // Which words of the text mattered: hidden one after the other, or by integrated gradients.
 
-import {button, h, scroller, section} from "./dom.js";
+import {around, button, h, markColumn, scroller, section, shownColumns} from "./dom.js";
 import {css, inkOn, leaning} from "./colours.js";
 import {largestOf, logp, signed} from "./numbers.js";
 import {fallsOf} from "./sentence.js";
@@ -11,7 +11,7 @@ const HOW = {
   gradients: "Shares of the log-probability by integrated gradients; green supports the answer. Colour grows with the square root",
 };
 const WHOLE = [{name: "the whole answer", own: false}];
-const ACROSS = 24, DOWN = 100; // cells of a table that are shown at once
+const DOWN = 100; // rows of a table that are shown at once
 
 const sum = values => values.reduce((a, b) => a + b, 0);
 
@@ -36,29 +36,29 @@ export function words(page, state) {
   const shaded = (values, largest) => h("p.shaded", {dir: "auto"}, page.source.map((it, i) =>
     [painted(h("span", {class: it.own ? "own" : "ours", title: `${it.name}: ${signed(values[i], 4)}`}, it.name), values[i], largest), " "]));
 
-  function grid(method, from, largest) {
-    const columns = columnsOf(method), places = [...columns.keys()].slice(from, from + ACROSS), values = places.map(i => fallsOf(page, i, method));
+  function grid(method, places, largest) {
+    const columns = columnsOf(method), values = places.map(i => fallsOf(page, i, method));
     const most = page.source.map((_, s) => Math.max(...values.map(it => Math.abs(it[s])))), order = [...most.keys()].sort((a, b) => most[b] - most[a]).slice(0, DOWN).sort((a, b) => a - b);
     const head = h("tr", h("th", {scope: "col"}, "source"), places.map(i => h("th", {scope: "col", "data-t": i, class: columns[i].own ? "own" : "", dir: "auto"}, columns[i].name)));
     const rows = order.map(s => h("tr", {"data-s": s}, h("th", {scope: "row", class: page.source[s].own ? "own" : "", dir: "auto"}, page.source[s].name),
       places.map((i, c) => painted(h("td", {"data-t": i}, Math.abs(values[c][s]) < 0.005 ? "0" : signed(values[c][s])), values[c][s], largest))));
-    const parts = [places.length < columns.length ? `Tokens ${from + 1} to ${from + places.length} of ${columns.length}, around the chosen one.` : "", order.length < page.source.length ? `The ${DOWN} words that mattered most.` : ""];
-    return [h("table", h("caption.hidden", `Words that mattered, by ${METHODS[method]}`), h("thead", head), h("tbody", rows)), h("p.note", parts.join(" "))];
+    const parts = [shownColumns(places, columns.length), order.length < page.source.length ? `The ${DOWN} words that mattered most.` : ""];
+    return [h("table", h("caption.hidden", `Words that mattered, by ${METHODS[method]}`), h("thead", head), h("tbody", rows)), h("p.note", parts)];
   }
 
   function draw({method, t, theme}) {
-    const columns = columnsOf(method), from = Math.max(0, Math.min(t - ACROSS / 2, columns.length - ACROSS)), key = `${method} ${from} ${theme}`;
+    const columns = columnsOf(method), places = around(t, columns.length), key = `${method} ${places[0]} ${theme}`;
     if (shown === key) return;
     shown = key;
     const largest = largestOf(page.words[method].values) || 1;
-    box.replaceChildren(...(columns.length === 1 ? [shaded(fallsOf(page, 0, method), largest)] : grid(method, from, largest)));
+    box.replaceChildren(...(columns.length === 1 ? [shaded(fallsOf(page, 0, method), largest)] : grid(method, places, largest)));
     tools.querySelectorAll("button").forEach(it => it.ariaPressed = it.dataset.method === method);
     how.textContent = HOW[method];
   }
 
   /** Mark the chosen row and column, and check the chosen column's sum. */
   function mark({method, s, t}) {
-    box.querySelectorAll("[data-t]").forEach(it => it.classList.toggle("column", Number(it.dataset.t) === t));
+    markColumn(box, t);
     box.querySelectorAll("tr[data-s]").forEach(it => it.classList.toggle("chosen", s !== null && Number(it.dataset.s) === s));
     if (method === "falls") { check.textContent = `Hiding a word puts the unknown token in its place${page.copies ? ", but it can still be copied" : ""}.`; return; }
     const all = columnsOf(method) === WHOLE, at = each && !all ? t : 0, whole = Array.from(page.words.whole.values), nothing = Array.from(page.words.nothing.values);
