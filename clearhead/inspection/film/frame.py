@@ -1,6 +1,7 @@
 """One frame of a film: a text's answer, attention weights and layer predictions at a training step."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +19,10 @@ _DIGITS = 4  # decimals of a weight, enough for any picture
 
 @dataclass(frozen=True)
 class Frame:
-    """The answer to a text at a training step, with scores, attention weights and layer predictions."""
+    """The answer to a text at a training step, with scores, attention weights and layer predictions.
+
+    `probability` is that of the answer; films of earlier versions don't have it.
+    """
 
     step: int
     scores: Mapping[str, float]
@@ -27,6 +31,7 @@ class Frame:
     axes: Mapping[str, tuple[Sequence[str], Sequence[str]]]  # queries and keys of each attention module
     weights: Mapping[str, list[list[list[float]]]]  # (H, T, S) for each attention module
     lens: Mapping[str, Sequence[str]]  # the tokens predicted from each decoder state
+    probability: float | None = None
 
     @classmethod
     def of(cls, explanation: Explanation, step: int, scores: Mapping[str, float]) -> "Frame":
@@ -39,12 +44,15 @@ class Frame:
                 axes[name] = (shown.tokens["query"], shown.tokens["key"])
                 weights[name] = np.round(shown.numpy().astype(np.float64), _DIGITS).tolist()
         lens = {it.name: [best[0] for best in it.tokens] for it in explanation.lens.layers} if explanation.said else {}
-        return cls(step, dict(scores), explanation.text, explanation.answer, axes, weights, lens)
+        values = explanation.values
+        p = math.exp(values["log_probability"]) if "log_probability" in values else values.get("probability")
+        return cls(step, dict(scores), explanation.text, explanation.answer, axes, weights, lens, p)
 
     @classmethod
     def read(cls, values: Mapping[str, Any], path: Path, number: int) -> "Frame":
         """Make a frame from `values`, line `number` of a film. Raise DataError if it isn't a valid frame."""
         try:
+            values = {"probability": None, **values}
             frame = cls(**{name: values[name] for name in cls.__dataclass_fields__} | _texts(values))
             frame._check()
         except KeyError as error:
@@ -60,7 +68,8 @@ class Frame:
 
     def _check(self) -> None:
         """Raise a KeyError, TypeError or ValueError if the values aren't usable."""
-        if not isinstance(self.step, int) or not all(isinstance(it, float | int) for it in self.scores.values()):
+        numbers = [*self.scores.values(), self.probability or 0.0]
+        if not isinstance(self.step, int) or not all(isinstance(it, float | int) for it in numbers):
             raise TypeError
         for place, weights in self.weights.items():
             rows, columns = self.axes[place]

@@ -195,12 +195,18 @@ def film_data(frames: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], int]
 
 
 def _frame(frame: Mapping[str, Any], number: int) -> dict[str, Any]:
-    weights = {name: shades_array(it) for name, it in frame["weights"].items()}
+    weights, entropy = dict[str, Any](), dict[str, list[float]]()
+    for name, it in frame["weights"].items():
+        shares = np.asarray(it, np.float64)  # (H, T, S)
+        weights[name] = shades_array(shares)
+        entropy[name] = (-shares * np.log2(shares.clip(1e-12))).sum(-1).mean(-1).round(4).tolist()
     return {
         "number": number,
         "step": frame["step"],
         "answer": frame["answer"],
         "weights": weights,
+        "entropy": entropy,
+        "probability": frame.get("probability"),
         "lens": frame["lens"],
     }
 

@@ -56,6 +56,7 @@ def test_an_attention_that_a_film_lacks_is_named_with_those_it_has(tmp_path: Pat
         ({"text": 3}, "its values aren't those of a frame"),
         ({"scores": []}, "its values aren't those of a frame"),
         ({"scores": {"loss": "low"}}, "its values aren't those of a frame"),
+        ({"probability": "high"}, "its values aren't those of a frame"),
         ({"weights": {"decoder.0.cross": [[[1.0]]]}}, "its values aren't those of a frame"),
         ({"weights": {"decoder.0.cross": [[["a", "b"]]]}}, "its values aren't those of a frame"),
         ({"weights": {"decoder.1.cross": [[[1.0, 0.0]]]}}, "it has no 'decoder.1.cross'"),

@@ -11,7 +11,7 @@ STEPS = """() => {
   const slider = document.querySelector("#flow input"), said = [];
   for (slider.value = 0; ; slider.stepUp()) {
     slider.dispatchEvent(new Event("input"));
-    said.push(document.querySelector(".told").textContent.replaceAll("−", "-"));
+    said.push(document.querySelector("#flow .told").textContent.replaceAll("−", "-"));
     if (slider.value === slider.max) return said;
   }
 }"""

@@ -148,7 +148,9 @@ def test_a_long_text_through_many_heads_stays_fast(tab: Any, tmp_path: Path) -> 
         moved = tab.locator(box).evaluate("it => { it.scrollTo(100, 100); return [it.scrollLeft, it.scrollTop]; }")
         assert moved == [100, 100]
         edges = tab.locator(box).bounding_box(), *(tab.locator(f"{box} {it}").last.bounding_box() for it in labels)
-        assert abs(edges[1]["y"] - edges[0]["y"]) <= 1 and abs(edges[2]["x"] - edges[0]["x"]) <= 4  # labels stay in sight
+        assert (
+            abs(edges[1]["y"] - edges[0]["y"]) <= 1 and abs(edges[2]["x"] - edges[0]["x"]) <= 4
+        )  # labels stay in sight
     tab.set_viewport_size({"width": 390, "height": 844})
     tab.locator("nav.more").wait_for()  # more views than fit
     tab.locator("nav").evaluate("it => it.scrollTo(999, 0)")

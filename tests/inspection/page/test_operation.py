@@ -120,16 +120,30 @@ def test_a_film_is_played_and_an_unwatched_run_says_how_to_record_one(pages: Any
             "scores": {"loss": 3.0 - n},
             "weights": {"decoder.0.cross": np.full((2, 3, 3), n / 2)},
             "lens": {"embedded": ["a"], "layer 0": ["b"]},
+            "probability": n / 4,
         }
         for n in range(3)
     ]
     _, data = page_of(*explained("translate"), film=frames)
-    opened(tab, written(tmp_path / "film.html", data), "frame=1")
+    opened(tab, written(tmp_path / "film.html", data), "frame=1&k=decoder.cross&l=0&h=0")
     assert tab.locator("#film .answer").inner_text() == "answer 1"
     tab.locator("#film button").click()  # motion is reduced: Play is one step
     assert tab.locator("#film .answer").inner_text() == "answer 2" and "frame=2" in tab.url
     tab.locator("#film input").press("ArrowLeft")
     assert tab.locator("#film .answer").inner_text() == "answer 1"
+    curves, said = (
+        tab.locator("#film .scroll > svg"),
+        "loss 2, from 3 to 1; probability of its answer 0.25, from 0 to 0.5",
+    )
+    said += "; entropy of Cross 1 · head 1 in bits 1.5, from 0 to 0"
+    assert curves.get_attribute("aria-label") == f"Step 10: {said}"
+    box = curves.bounding_box()
+    tab.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 20)  # the nearest frame
+    assert tab.locator("#film .answer").inner_text() == "answer 2"
+    tab.locator("#film .scroll").first.press("ArrowLeft")
+    assert "frame=1" in tab.url and curves.get_attribute("aria-label").startswith("Step 10: ")
+    tab.keyboard.press("]")
+    assert "entropy of Cross 1 · head 2" in curves.get_attribute("aria-label")
     assert [it[:2] for it in rows(tab, "The evaluations as a table")] == [["0", "3"], ["10", "2"], ["20", "1"]]
     assert ask(tab, "untold") == [] and ask(tab, "pale") == []
 
@@ -142,7 +156,8 @@ def test_a_view_is_shared_as_a_link_and_as_a_picture(pages: Any, window: Any, ta
     tab.get_by_role("button", name="Share").press("Enter")
     said = tab.locator("dialog").inner_text()
     word = tab.locator(".card h2").inner_text()
-    assert "models/a · “She sings.” → “" in said and f"Attention · chosen: {word} · Decoder, cross layer 2, head 2" in said
+    assert "models/a · “She sings.” → “" in said
+    assert f"Attention · chosen: {word} · Decoder, cross layer 2, head 2" in said
     tab.get_by_role("button", name="Copy link").click()
     tab.get_by_text("The link is copied.").wait_for()
     link = tab.evaluate("navigator.clipboard.readText()")

@@ -3,6 +3,9 @@
 /** The numbers from 0 to n − 1. */
 export const range = n => [...Array(n).keys()];
 
+/** The place of the largest number. */
+export const best = values => values.indexOf(Math.max(...values));
+
 /** The largest size of any number. */
 export const largestOf = values => values.reduce((most, it) => Math.max(most, Math.abs(it)), 0);
 

@@ -4,14 +4,12 @@ import {chosenSpan, moved} from "./answers.js";
 import {bold, g, h, roving} from "./dom.js";
 import {choices, looks, saidAt, visible} from "./data.js";
 import {inputPicture} from "./media.js";
-import {chance, ordinal, percent} from "./numbers.js";
+import {best, chance, ordinal, percent} from "./numbers.js";
 
 const LEAST = 0.03, RUNNING = 40, NAMED = 3; // attention that is drawn, tokens from which a sentence is set as running text, and words in a list
 
 const ARCH = 56; // pixels from a token of the answer to the top of a ribbon to an earlier one
 const NOTES = {unknown: "the vocabulary lacks this; the model reads ‹unk›", shared: "the model reads this character in parts, of which this is one"};
-
-const best = values => values.reduce((at, it, i) => (it > values[at] ? i : at), 0);
 
 /** The word to choose at first: the one whose strongest source is furthest from the diagonal, or in a language model furthest back. */
 export function firstChoice(page) {

@@ -2,11 +2,9 @@
 
 import {bold, button, h} from "./dom.js";
 import {PLACES, choices, finding} from "./data.js";
-import {chance, count, ordinal, signed} from "./numbers.js";
+import {best, chance, count, ordinal, signed} from "./numbers.js";
 import {partTitle} from "./parts.js";
 import {fallsOf} from "./sentence.js";
-
-const best = values => values.indexOf(Math.max(...values));
 
 /** What to say at each view. */
 const SAYS = {
