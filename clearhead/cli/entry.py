@@ -25,7 +25,7 @@ from ..version import __version__
 from .parser import UsageError, Verb, parse, parser_of
 
 # Verbs in the order of `clearhead --help`. Each task has a verb of the same name.
-_LAST = ("score", "bench", "explain", "ablate", "verify", "info", "import", "export", "env")
+_LAST = ("score", "bench", "explain", "ablate", "verify", "diagnose", "info", "import", "export", "env")
 _SHARED = ("translate", "summarize", "transcribe")  # verbs in one file
 _NAMES = ("demo", "course", "check", "train", "evaluate", *TASKS, "serve", *_LAST)
 _FILES = {

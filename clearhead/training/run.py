@@ -32,6 +32,7 @@ from .memory import keep_freed_memory
 from .open_run import Opened, RunOptions, Stage, follow_run, open_run
 from .prepare import Prepared
 from .report.card import model_card, with_scores, with_section, with_steps
+from .report.early_warnings import EarlyWarnings
 from .report.gain import compare_with_start
 from .report.metrics import MetricsLog, Unlogged, read_metrics
 from .report.observers import TensorBoard, Watch
@@ -152,6 +153,9 @@ def _open_run(
         unit = prepared.task.units.tokens.split()[-1]  # target tokens are counted with the source tokens
         say = None if options.shows_progress else options.say
         progress = opened.enter_context(Progress(config.train.steps, unit=unit, say=say))
+        if (valid := prepared.valid) is not None and not config.train.begins_trained:
+            watched = model, prepared.task, prepared.examples, valid, config.train, progress.message, str(folder.path)
+            on_eval.append(EarlyWarnings(*watched).on_eval)
         yield Run(folder, log, progress, stop, tuple(on_step), tuple(on_eval), options.processes)
 
 

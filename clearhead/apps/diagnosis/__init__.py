@@ -1,0 +1,1 @@
+"""Find out why a run learned less than it could have."""

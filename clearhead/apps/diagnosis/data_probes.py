@@ -1,0 +1,245 @@
+"""What the data says: tokens, lengths, copies, and whether sources and targets belong together."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import ClearheadError
+from ...readers.columns import is_number
+from ...tasks.classify.examples import LabelledExamples
+from ...tasks.examples import Examples
+from ...tasks.generate.examples import Blocks
+from ...tokenization.ragged import Ragged
+from .causes import Blame, Finding, certainty
+from .diagnosed_run import Subject, sampled
+
+_COMPARED, _WORDS, _SHUFFLES = 3000, 150, 10  # examples and frequent words to compare, and permutations of the targets
+_WINDOW = 16  # tokens of running text that count as the same passage
+_FEW = 500  # different examples
+
+
+def data_probes(subject: Subject) -> Iterator[Finding]:
+    """Yield what the data says."""
+    for probe in (_relation, _leak, _distinct, _labels, _coverage, _lengths):
+        if (found := probe(subject)) is not None:
+            yield found
+
+
+# --- do sources and targets belong together? ------------------------------------------------------------------------
+
+
+def _relation(subject: Subject) -> Finding | None:
+    rows, examples = subject.rows, subject.data.examples if subject.data else None
+    if rows is None or not isinstance(examples, Examples) or "text" not in type(subject.task).modalities:
+        return None
+    if subject.config.data.modality != "text":
+        return None
+    ratio, doubt = relation(rows.sources, rows.targets)
+    if not ratio:
+        return None
+    measured = f"words of sources and targets occur together {ratio:.2f} times as strongly as in shuffled data"
+    numbers = {"strength": ratio, "doubt": doubt}
+    if doubt < 0.05:
+        return Finding("relation of sources and targets", measured, numbers)
+    doubt *= min(len(rows) / 500, 1.0)
+    numeric = [sum(map(is_number, side)) / len(side) for side in (rows.sources, rows.targets)]
+    better = _other_column(subject)
+    blames = [Blame("unrelated", doubt)]
+    side = "--label" if isinstance(examples, LabelledExamples) else "--target-column"
+    if better or max(numeric) > 0.9:
+        which = "--source-column" if numeric[0] > 0.9 else side
+        blames.append(Blame("column", doubt, f"{which}={better or 'NAME'}"))
+        measured += f"; {max(numeric):.0%} of the {'sources' if numeric[0] > 0.9 else 'targets'} are numbers" * (
+            max(numeric) > 0.5
+        )
+        measured += f"; column {better} does belong to the other side" if better else ""
+    return Finding("relation of sources and targets", measured, numbers | {"numbers": numeric}, blames)
+
+
+def relation(sources: Sequence[str], targets: Sequence[str]) -> tuple[float, float]:
+    """Return how much more often words of both sides occur together than in shuffled data, and the doubt about it.
+
+    The sum of all squared correlations between frequent words of both sides is compared with those for shuffled
+    targets. Lengths count as a word. The doubt is 1 if data is like the shuffled one, and 0 if it's surely related.
+    Returns (0, 0) if one side is always the same.
+    """
+    one, other = (_features(list(side)[:_COMPARED]) for side in (sources, targets))
+    if not one.shape[1] or not other.shape[1] or len(one) < 50:
+        return 0.0, 0.0
+    dice = np.random.default_rng(0)
+    strength = float(((one.T @ other) ** 2).sum())
+    chance = [float(((one.T @ other[dice.permutation(len(other))]) ** 2).sum()) for _ in range(_SHUFFLES)]
+    mean, spread = float(np.mean(chance)), float(np.std(chance, ddof=1))
+    z = (strength - mean) / max(spread, 1e-3 * mean)
+    return strength / mean, math.exp(-((max(z, 0.0) / 6) ** 2))
+
+
+def _features(texts: Sequence[str]) -> NDArray[np.float64]:
+    """Return which frequent words each text has, and its length, with mean 0 and norm 1 in each column. (N, F)"""
+    words = [frozenset(_words(text)) | {text} for text in texts]
+    counts: dict[str, int] = {}
+    for it in words:
+        for word in it:
+            counts[word] = counts.get(word, 0) + 1
+    common = sorted((it for it, n in counts.items() if 3 <= n <= 0.9 * len(texts)), key=lambda it: (-counts[it], it))
+    place = {word: n for n, word in enumerate(common[:_WORDS])}
+    found = np.zeros((len(texts), len(place) + 1))
+    for row, it in enumerate(words):
+        for word in it & place.keys():
+            found[row, place[word]] = 1
+    numeric = all(map(is_number, texts))
+    found[:, -1] = [float(text) if numeric else math.log(1 + len(text)) for text in texts]
+    found -= found.mean(0)
+    norms = np.linalg.norm(found, axis=0)
+    return found[:, norms > 1e-9] / norms[norms > 1e-9]
+
+
+def _words(text: str) -> Sequence[str]:
+    """Return the words of a text, or its characters if its script has no spaces."""
+    words = text.casefold().replace("'", " ").split()
+    return [*text] if len(text) > 12 * len(words) else words
+
+
+def _other_column(subject: Subject) -> str:
+    """Return the first target column, by its number, whose texts do belong to the sources; "" if there's none."""
+    for number in range(1, 9):
+        data = replace(subject.config.data, target_column=str(number), labels=())
+        try:
+            with subject.task.form.open(data.train, data) as source:
+                pairs = sampled(source)
+        except ClearheadError:
+            continue
+        if sum(a == b for a, b in zip(pairs.sources, pairs.targets)) > 0.5 * len(pairs):
+            continue
+        ratio, doubt = relation(pairs.sources, pairs.targets)
+        if ratio and doubt < 0.05:
+            return str(number)
+    return ""
+
+
+# --- the same examples twice ----------------------------------------------------------------------------------------
+
+
+def _leak(subject: Subject) -> Finding | None:
+    assert subject.data is not None
+    examples, held = subject.data.examples, subject.held_out
+    if held is examples:
+        return None
+    if isinstance(examples, Blocks):
+        known, new = (_passages(it.documents.tokens) for it in (examples, held))
+    elif isinstance(examples, Examples):
+        known, new = (_rows(it) for it in (examples, held))
+    else:
+        return None
+    if not new:
+        return None
+    seen = {*known}
+    share = sum(it in seen for it in new) / len(new)
+    what = "passages" if isinstance(examples, Blocks) else "examples"
+    measured = f"{share:.0%} of {len(new):,} validation {what} are also in the training data"
+    return Finding("validation data", measured, {"share": share}, [Blame("leak", certainty(share, 0.25))])
+
+
+def _passages(tokens: Any) -> list[bytes]:
+    flat = np.asarray(tokens, np.int64)[:500_000]
+    return [flat[i : i + _WINDOW].tobytes() for i in range(len(flat) - _WINDOW)]
+
+
+def _rows(examples: Any) -> list[bytes]:
+    sides: tuple[Ragged, Ragged] = examples.sides
+    return [b"|".join(np.asarray(side.array(i), np.int64).tobytes() for side in sides) for i in range(len(examples))]
+
+
+def _distinct(subject: Subject) -> Finding | None:
+    assert subject.data is not None
+    examples = subject.data.examples
+    if not isinstance(examples, Examples):
+        return None
+    count, copies = len({*_rows(examples)}), 0.0
+    measured = f"{count:,} of {len(examples):,} training examples are different"
+    blames = [Blame("few_examples", certainty(max(1 - count / _FEW, 0), 0.4))]
+    if (rows := subject.rows) is not None and len(rows):
+        copies = sum(a.strip() == b.strip() for a, b in zip(rows.sources, rows.targets)) / len(rows)
+        measured += f"; {copies:.0%} have a target that equals the source"
+        blames.append(Blame("copies", certainty(copies, 0.4)))
+    return Finding(
+        "different examples", measured, {"different": count, "examples": len(examples), "copies": copies}, blames
+    )
+
+
+def _labels(subject: Subject) -> Finding | None:
+    assert subject.data is not None
+    examples = subject.data.examples
+    if not isinstance(examples, LabelledExamples) or subject.config.data.label_kind:
+        return None
+    shares = np.bincount(examples.numbers) / len(examples)
+    label = subject.config.data.labels[int(shares.argmax())]
+    measured = (
+        f"the most common of {len(subject.config.data.labels)} labels, {label}, has {shares.max():.0%} of the examples"
+    )
+    weight = 0.0 if subject.config.train.balance else certainty(shares.max() - 0.8, 0.1)
+    return Finding("labels", measured, {"largest": float(shares.max())}, [Blame("dominant", weight)])
+
+
+# --- tokens and lengths ---------------------------------------------------------------------------------------------
+
+
+def _coverage(subject: Subject) -> Finding | None:
+    rows, task = subject.rows, subject.task
+    if subject.config.data.modality != "text" or not subject.config.model.vocabulary_sizes:
+        return None
+    assert subject.data is not None
+    sides = subject.data.examples.sides if hasattr(subject.data.examples, "sides") else None
+    labelled = isinstance(subject.data.examples, LabelledExamples)
+    if sides is None:
+        return None
+    unk = subject.config.model.special.unk
+    flat = [np.asarray(side.tokens[:500_000]) for side in (sides[:1] if labelled else sides)]
+    unknown = max(float((it == unk).mean()) for it in flat if len(it))
+    numbers: dict[str, Any] = {"unknown": unknown}
+    measured = f"{unknown:.1%} of the tokens are unknown"
+    blames, size = [], subject.config.data.vocab_size
+    usual = subject.usual().data.vocab_size if size is not None else None
+    fix = f"--data.vocab_size={usual}" if usual and size and usual > size else "--data.tokenizer=bpe"
+    if rows is not None and len(rows):
+        words = sum(len(it.split()) for it in rows.sources)
+        pieces = sum(map(len, task.tokenizers.source.encode_batch(rows.sources)))
+        numbers["tokens_per_word"] = pieces / max(words, 1)
+        measured += f", and a word of a source has {numbers['tokens_per_word']:.1f} tokens on average"
+    if size is not None and usual is not None:
+        measured += f"; the vocabulary has {size:,} tokens ({usual:,} are usual)"
+    small = certainty(math.log2(usual / size) - 1, 2) if usual and size and size < usual else 0.0
+    small *= subject.config.data.tokenizer in ("bpe", "unigram")
+    blames.append(Blame("vocabulary", 1 - (1 - certainty(unknown, 0.15)) * (1 - small), fix))
+    return Finding("vocabulary", measured, numbers, blames)
+
+
+def _lengths(subject: Subject) -> Finding | None:
+    rows, task, limit = subject.rows, subject.task, subject.config.data.max_len
+    if rows is None:
+        assert subject.data is not None
+        if not isinstance(subject.data.examples, Blocks):
+            return None
+        default = type(task).defaults.get("data.max_len", limit)
+        weight = certainty(math.log2(default / limit) - 2, 1.5) if limit < default else 0.0
+        measured = f"a block has {limit} tokens ({default} are usual)"
+        return Finding(
+            "lengths",
+            measured,
+            {"block": limit},
+            [Blame("data.max_len", weight, f"--data.max_len={default}", _short(limit))],
+        )
+    found = task.encoder(rows)
+    dropped = len(found.skipped) / max(len(rows), 1)
+    cut = len([it for it in found.cut if "longer" in it.reason]) / max(len(rows), 1)
+    measured = f"{dropped:.0%} of the examples are dropped as too long, and {cut:.0%} are truncated"
+    blame = Blame("data.max_len", certainty(dropped + cut, 0.4), "--data.max_len=250", _short(limit))
+    return Finding("lengths", measured, {"dropped": dropped, "cut": cut, "limit": limit}, [blame])
+
+
+def _short(limit: int) -> str:
+    return f"data.max_len={limit} is too short for the texts"

@@ -1,0 +1,246 @@
+"""A run to diagnose: its settings, log, data and weights, read without changing its folder."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...config import Config, Recipe
+from ...errors import ClearheadError, ConfigError, ModelError
+from ...folder.checkpoint import METRICS, FollowedFolder
+from ...folder.manifest import Manifest
+from ...folder.model_folder import TOKENIZER, load_model_folder, read_config, read_tokenizer
+from ...model.restore import restore
+from ...model.transformer import build, evaluation
+from ...readers.pairs import Pairs
+from ...tasks.base import Task
+from ...tasks.examples import Examples
+from ...tasks.registry import task_of
+from ...tokenization.ragged import IntArray
+from ...tokenization.source_and_target import Tokenizers
+from ...training.choices.hyperparameters import choose_batch, choose_machine, choose_model, choose_schedule
+from ...training.choices.trained_parts import select_weights
+from ...training.init_from import InitFrom
+from ...training.report.floors import Floors
+from ...training.report.metrics import read_metrics
+from ...training.run_data import RunData, encode
+
+_SCORED, _TOKENS = 100, 3000  # held-out examples to answer, and held-out tokens in a loss
+_ROWS, _SAMPLED = 20_000, 3000  # of a file: rows to read, and to compare
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A run. `data` is None if its data can't be read, and `why` says why."""
+
+    path: Path
+    config: Recipe
+    task: Task
+    log: Sequence[dict[str, Any]]
+    data: RunData | None
+    why: str
+    rows: Pairs | None  # some examples as texts
+    weights: dict[str, Tensor] | None
+    start: InitFrom | None
+    finished: bool
+
+    # --- what the log says
+
+    @property
+    def losses(self) -> list[tuple[int, float]]:
+        """Training losses by step, with dropout and label smoothing."""
+        return [(it["step"], it["loss"]) for it in self.log if "loss" in it]
+
+    @property
+    def scores(self) -> list[tuple[int, float]]:
+        """Validation losses by step."""
+        return [(it["step"], it["valid_loss"]) for it in self.log if "valid_loss" in it and "averaged" not in it]
+
+    # --- models and losses
+
+    @cached_property
+    def model(self) -> nn.Module:
+        """The trained model."""
+        assert self.weights is not None
+        return restore(self.config.model, self.weights).to(self.config.train.device).eval()
+
+    def initial(self, config: Recipe | None = None, seed: int | None = None) -> nn.Module:
+        """Return a model as it was before the first step."""
+        config = config or self.config
+        torch.manual_seed(config.train.seed if seed is None else seed)
+        model = build(config.model).to(config.train.device)
+        new = self.start.give(model, config) if self.start is not None else []
+        select_weights(model, config.train, new)
+        return model
+
+    @cached_property
+    def held_out(self) -> Any:
+        """Examples to measure losses on: those for validation, or else those for training."""
+        assert self.data is not None
+        valid = self.data.valid
+        return valid.examples if valid is not None and len(valid.examples) else self.data.examples
+
+    @cached_property
+    def held_batches(self) -> list[IntArray]:
+        plan = self.held_out.batches(1024, 0, None)
+        found, count = [], 0
+        for rows in plan.epoch(0):
+            found.append(rows)
+            count += plan.predictions(rows)
+            if count >= _TOKENS:
+                break
+        return found
+
+    def loss(self, model: nn.Module, task: Task | None = None, examples: Any = None) -> float:
+        """Return the training loss on held-out examples per prediction, without dropout and label smoothing."""
+        task, examples = task or self.task, self.held_out if examples is None else examples
+        plan, total, count = self.held_out.batches(1024, 0, None), 0.0, 0
+        with evaluation(model), torch.no_grad():
+            for rows in self.held_batches:
+                total += float(task.loss(model, examples, rows, smoothing=0.0))
+                count += plan.predictions(rows)
+        return total / max(count, 1)
+
+    @cached_property
+    def floors(self) -> Floors | None:
+        if self.data is None:
+            return None
+        return Floors.of(self.task, self.data.examples, self.held_out)
+
+    @cached_property
+    def reached(self) -> float | None:
+        """The validation loss of the model, or else that of the last evaluation."""
+        if self.scores:
+            kept = self.scores if self.config.train.best == "newest" else [min(self.scores, key=lambda it: it[1])]
+            return kept[-1][1] if math.isfinite(kept[-1][1]) else math.inf
+        return None
+
+    @property
+    def unlearned(self) -> float:
+        """How little was learned, from 0 to 1: 1 at the loss of frequencies, 0 well below it."""
+        if self.floors is None or self.reached is None:
+            return 1.0
+        below = 1 - self.reached / self.floors.lowest
+        return min(max(1 - below / 0.15, 0.0), 1.0)
+
+    def can_shuffle(self) -> bool:
+        """Return whether each example has a source of its own."""
+        held = self.held_out
+        return isinstance(held, Examples) and len(held) > 1 and bool(held.sources.lengths.all())
+
+    def with_other_sources(self) -> Any:
+        """Return the held-out examples with the sources of others of similar length."""
+        order = np.argsort(self.held_out.sources.lengths, kind="stable")
+        other = np.empty_like(order)
+        other[order] = np.roll(order, max(len(order) // 10, 1))
+        return replace(self.held_out, sources=self.held_out.sources.take(other))
+
+    # --- settings
+
+    @cached_property
+    def usual_steps(self) -> int | None:
+        """The number of steps that would have been chosen for the data."""
+        return None if self.data is None else self.usual("data.batch_tokens", steps=False).train.steps
+
+    def usual(self, *kept: str, steps: bool = True) -> Recipe:
+        """Return the settings that would have been chosen if the user had set only `kept`, data and steps."""
+        fixed = (
+            *("data.", "decode.", "train.task", "train.threads", "train.device", "train.precision"),
+            *("train.init_from", "train.seed", "train.steps", "train.epochs", "train.loss_on", "model.max_len"),
+        )
+        given = self.config.by_origin().get("user", {})
+        free = {"data.batch_tokens"} | (set[str]() if steps else {"train.steps", "train.epochs"})
+        values = {it: value for it, value in given.items() if it in kept or (it.startswith(fixed) and it not in free)}
+        config = Config().assign({"train.task": self.config.train.task}, "user").override(values)
+        config = type(self.task).settle(config.assign({"data.modality": self.config.data.modality}, "data"))
+        if self.start is not None:
+            config = self.start.configure(config)
+        assert self.data is not None
+        machine = {f"train.{it}": self.config.value(f"train.{it}") for it in ("threads", "device", "precision")}
+        config, _ = choose_machine(config.assign(machine, "user"))
+        examples = self.data.examples
+        size = len(examples) if isinstance(examples, Examples) else examples.tokens // 15
+        config, _ = choose_model(config, size)
+        facts = ("model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes", "model.max_len",
+                 "data.labels", "data.label_kind", "data.number_scale", "model.tie")  # fmt: skip
+        kept_facts = [it for it in facts if it not in given or it in values or it == "model.tie"]
+        config = config.assign({it: self.config.value(it) for it in kept_facts}, "data")
+        config, _ = choose_batch(config, examples.tokens, "")
+        plan = examples.batches(config.data.batch_tokens or 1024, 0, config.data.batch_sentences)
+        config, _ = choose_schedule(config, len(plan.epoch(0)))
+        return Recipe.of(config)
+
+
+@contextmanager
+def opened(path: Path, files: Sequence[str], allow_custom_code: bool) -> Iterator[Subject]:
+    """Read a run for the time of the `with` block. Tokens are stored in a temporary folder.
+
+    Args:
+        files: the training data (default: the files that the run recorded).
+
+    Raises:
+        ModelError: this isn't the folder of a run, or is damaged.
+        DataError: `files` can't be read.
+    """
+    config = read_config(path, allow_custom_code=allow_custom_code)
+    if files:
+        config = config.assign({"data.train": tuple(files)}, "user")
+    config, _ = choose_machine(config.assign({"train.device": "auto"}, "machine"))
+    try:
+        recipe = Recipe.of(config)
+    except ConfigError as error:
+        what, expected = (
+            f"{path} has no record of a training run: {error.what}",
+            "a folder that `clearhead train` wrote",
+        )
+        raise ModelError(what, expected=expected, name=error.name) from error
+    torch.set_num_threads(recipe.train.threads)
+    tokenizers = Tokenizers.for_model(read_tokenizer(path), recipe.model, origin=str(path / TOKENIZER))
+    if not recipe.data.labels:
+        recipe = recipe.assign({"train.eval_sentences": min(recipe.train.eval_sentences, _SCORED)}, "machine")
+    task = task_of(recipe)(tokenizers, recipe)
+    log = read_metrics(path / METRICS) if (path / METRICS).exists() else []
+    finished = Manifest.read(path).finished is not None
+    with TemporaryDirectory() as folder:
+        try:
+            data, rows, why = *_read(task, Path(folder) / "tokens"), ""
+        except ClearheadError as error:
+            if files:
+                raise
+            data, rows, why = None, None, error.what
+        start = None
+        if recipe.train.init_from and Path(recipe.train.init_from).is_dir():
+            start = InitFrom.load(Path(recipe.train.init_from), allow_custom_code=allow_custom_code)
+        weights = _weights(path, allow_custom_code)
+        yield Subject(path, recipe, task, log, data, why, rows, weights, start, finished)
+
+
+def _read(task: Task, folder: Path) -> tuple[RunData, Pairs | None]:
+    with task.form.open(task.config.data.train, task.config.data) as source:
+        data = encode(task, source, source.digest(), folder, lambda _: None)
+        return data, sampled(source) if task.form.holds is Pairs else None
+
+
+def sampled(source: Any) -> Pairs:
+    """Return some of the pairs of a file, drawn from its first ones."""
+    rows = list(islice(source, _ROWS))
+    chosen = np.random.default_rng(0).permutation(len(rows))[:_SAMPLED]
+    return Pairs.of((rows[i] for i in sorted(chosen.tolist())), source.report)
+
+
+def _weights(path: Path, allow_custom_code: bool) -> dict[str, Tensor] | None:
+    """Return the weights in the folder, or else those of the newest checkpoint; None if there are none yet."""
+    try:
+        return load_model_folder(path, allow_custom_code=allow_custom_code).weights
+    except ClearheadError:
+        checkpoint = next(FollowedFolder(path).checkpoints(), None)
+        return None if checkpoint is None else dict(checkpoint.tensors["model"])

@@ -1,0 +1,93 @@
+"""What the log of a run says: losses against floors, divergence, overfitting, and whether it was still learning."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...training.report.floors import smoothing_floor
+from .causes import Blame, Finding, certainty
+from .diagnosed_run import Subject
+
+_RISE = 0.1  # rise of the validation loss that counts as overfitting, as a share of its best
+
+
+def log_probes(subject: Subject) -> Iterator[Finding]:
+    """Yield what the log says. A run without a log yields nothing."""
+    if subject.losses:
+        yield from _progress(subject)
+    if subject.scores:
+        yield from _floors(subject)
+        yield _validation(subject)
+
+
+def _progress(subject: Subject) -> Iterator[Finding]:
+    losses = subject.losses
+    steps, values = np.array([it for it, _ in losses]), np.array([it for _, it in losses])
+    norms = np.array([it["grad_norm"] for it in subject.log if "grad_norm" in it] or [0.0])
+    first, last, lowest = float(values[0]), float(values[-3:].mean()), float(values.min())
+    measured = f"the training loss went from {first:.2f} to {last:.2f} in {steps[-1]:,} steps"
+    rise = (last - lowest) / max(abs(lowest), 1e-9)
+    diverged = not math.isfinite(last) or (len(values) > 3 and rise > 0.3)
+    if diverged:
+        measured += f", after {lowest:.2f} at step {steps[int(values.argmin())]:,}: it diverged"
+    size = subject.config.model.tgt_vocab_size or subject.config.model.n_classes
+    smoothing = subject.config.train.label_smoothing
+    numbers = {"first": first, "last": last, "lowest": lowest, "smoothing_floor": smoothing_floor(smoothing, size)}
+    blames = (
+        [Blame("train.lr", 0.5, f"--train.lr={_tenth(subject)}", "the learning rate is too high")] if diverged else []
+    )
+    yield Finding("training loss", measured, numbers, blames)
+    measured = (
+        f"the gradient norm is {norms[0]:.2g} at first, {np.median(norms):.2g} in the middle, {norms[-1]:.2g} at last"
+    )
+    clip = subject.config.train.clip
+    numbers = {"first": float(norms[0]), "median": float(np.median(norms)), "last": float(norms[-1]), "clip": clip}
+    yield Finding("gradient norms", measured, numbers)
+
+
+def _tenth(subject: Subject) -> str:
+    return f"{subject.config.train.lr / 10:.2g}"
+
+
+def _floors(subject: Subject) -> Iterator[Finding]:
+    floors, reached = subject.floors, subject.reached
+    if floors is None or reached is None:
+        return
+    pairs = "" if floors.bigram is None else f", and with those of pairs {floors.bigram:.2f}"
+    what = "labels" if floors.bigram is None else "tokens"
+    measured = (
+        f"the validation loss is {reached:.2f}; with the frequencies of {what} alone it would be {floors.unigram:.2f}"
+    )
+    numbers = {"loss": reached, "unigram": floors.unigram, "bigram": floors.bigram}
+    share = certainty(reached / floors.unigram - 0.85, 0.15) if math.isfinite(reached) else 1.0
+    yield Finding("loss against frequencies", measured + pairs, numbers, [Blame("unlearned", 0.8 * share)])
+
+
+def _validation(subject: Subject) -> Finding:
+    steps, values = zip(*subject.scores)
+    best = int(np.argmin(values))
+    newest, kept = values[-1], subject.config.train.best == "newest"
+    rise = (newest - values[best]) / max(abs(values[best]), 1e-9)
+    measured = f"the validation loss was lowest at step {steps[best]:,}, {values[best]:.3f}"
+    measured += f", and is {newest:.3f} at the last" if best < len(values) - 1 else ", at the last evaluation"
+    curve = subject.scores if len(values) > 3 else subject.losses
+    half = next((value for step, value in curve if step >= curve[-1][0] / 2), newest)
+    gain = (half - curve[-1][1]) / max(abs(newest), 1e-9)  # what the second half of the steps brought
+    blames = []
+    if rise > _RISE:
+        remedy = "--train.best=loss keeps the best weights" if kept else "add data, or raise --model.dropout"
+        blames.append(Blame("overfitting", certainty(rise, 0.5) * (1.0 if kept else 0.6), remedy))
+    usual = subject.usual_steps
+    if usual is not None and steps[-1] < usual and gain > 0.02:
+        few = certainty(math.log(usual / steps[-1]), math.log(8)) * certainty(subject.unlearned, 0.7)
+        blames.append(Blame("few_steps", few, f"--steps={usual}"))
+        measured += f"; the second half of the {steps[-1]:,} steps lowered it by {gain:.0%} ({usual:,} steps are usual)"
+    numbers = {
+        "best": values[best],
+        "best_step": steps[best],
+        "last": newest,
+        "gain_of_second_half": gain,
+        "usual_steps": usual,
+    }
+    return Finding("validation loss", measured, numbers, blames)

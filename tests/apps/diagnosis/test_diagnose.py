@@ -1,0 +1,148 @@
+"""Diagnoses of real runs of a few seconds, and folders that can't be diagnosed."""
+
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clearhead.api import train
+from clearhead.apps.diagnosis.all_probes import diagnose
+from clearhead.cli import main
+from clearhead.config import Config
+from clearhead.errors import DataError, ModelError
+from tests.training.conftest import quick
+
+WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
+SMALL = {
+    "data.tokenizer": "word", "data.max_len": 12, "data.batch_tokens": 128, "model.d_model": 32, "model.n_heads": 2,
+    "model.d_ff": 64, "model.n_encoder_layers": 1, "model.n_decoder_layers": 1, "train.threads": 1,
+    "train.precision": "fp32", "train.steps": 30, "train.eval_every": 15, "train.log_every": 5,
+}  # fmt: skip
+Trained = Callable[..., Path]
+
+
+def pairs(seed: int = 0, n: int = 600) -> list[tuple[str, str]]:
+    dice = random.Random(seed)
+    sources = [" ".join(dice.choices(WORDS, k=dice.randint(2, 6))) for _ in range(n)]
+    return [(it, " ".join(f"un{word}" for word in it.split())) for it in sources]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """`trained(rows, **settings)`: the folder of a short run."""
+
+    def make(rows: list[tuple[str, ...]], task: str = "translate", **settings: Any) -> Path:
+        folder = tmp_path_factory.mktemp("diagnosed")
+        (folder / "pairs.tsv").write_text("".join("\t".join(it) + "\n" for it in rows), encoding="utf-8")
+        values = {**SMALL, "train.task": task, "data.train": [str(folder / "pairs.tsv")]} | settings
+        with quick():
+            return train(Config().override(values), folder / "run", say=lambda _: None)
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def _short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clearhead.apps.diagnosis.trials._STEPS", 15)
+
+
+@pytest.fixture(scope="module")
+def plain(trained: Trained) -> Path:
+    return trained(pairs())
+
+
+def causes(folder: Path, *files: str) -> list[str]:
+    with quick():
+        return [it.cause for it in diagnose(folder, files).suspects]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {str(it): hashlib.sha256(it.read_bytes()).hexdigest() for it in folder.rglob("*") if it.is_file()}
+
+
+def test_a_diagnosis_changes_nothing_and_is_the_same_again(plain: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = digests(plain)
+    with quick():
+        assert main(["diagnose", str(plain), "--json"]) == 0
+        first = capsys.readouterr().out
+        main(["diagnose", str(plain), "--json"])
+        assert capsys.readouterr().out == first
+    assert digests(plain) == before
+    found = json.loads(first)
+    probes = {it["probe"] for it in found["findings"]}
+    assert {
+        "training loss",
+        "relation of sources and targets",
+        "use of sources",
+        "learning rates",
+        "one batch",
+    } <= probes
+    assert not found["unmeasured"]
+
+
+def test_shuffled_targets_come_first(trained: Trained) -> None:
+    rows = pairs()
+    targets = [target for _, target in rows]
+    random.Random(1).shuffle(targets)
+    assert causes(trained(list(zip((it for it, _ in rows), targets))))[0] == "unrelated"
+
+
+def test_a_column_of_ids_is_the_wrong_one_and_the_right_one_is_named(trained: Trained) -> None:
+    rows = [(*it, str(random.Random(n).randrange(10**5, 10**6))) for n, it in enumerate(pairs())]
+    folder = trained(rows, **{"data.source_column": "1", "data.target_column": "3"})
+    with quick():
+        first = diagnose(folder).suspects[0]
+    assert first.cause == "column" and "--target-column=2" in first.remedy
+
+
+def test_validation_examples_from_the_training_data_come_first(trained: Trained, tmp_path: Path) -> None:
+    valid = tmp_path / "valid.tsv"
+    valid.write_text("".join("\t".join(it) + "\n" for it in pairs()[:50]), encoding="utf-8")
+    assert causes(trained(pairs(), **{"data.valid": [str(valid)]}))[0] == "leak"
+
+
+def test_frozen_blocks_and_a_rate_that_is_too_high_are_to_blame(trained: Trained) -> None:
+    blocks = ["encoder.blocks.0", "decoder.blocks.0"]
+    assert "train.freeze" in causes(trained(pairs(), **{"train.freeze": blocks}))
+    assert causes(trained(pairs(), **{"train.lr": 3.0}))[0] == "train.lr"
+
+
+def test_one_label_for_all_but_a_few_comes_first(trained: Trained) -> None:
+    rows = [(it, "odd" if n % 40 == 0 else "even") for n, (it, _) in enumerate(pairs())]
+    assert causes(trained(rows, "classify"))[0] == "dominant"
+
+
+def test_an_unfinished_run_and_one_whose_data_is_gone_are_diagnosed(plain: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(plain, tmp_path / "run"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "finished": None}))
+    data = plain.parent / "pairs.tsv"
+    moved = data.rename(tmp_path / "moved.tsv")
+    try:
+        with quick():
+            found = diagnose(folder)
+            again = diagnose(folder, [str(moved)])
+    finally:
+        moved.rename(data)
+    assert "not finished" in found.about and "data" in found.unmeasured and "pairs.tsv" in found.unmeasured["data"]
+    assert "data" not in again.unmeasured
+    with pytest.raises(DataError):
+        diagnose(folder, [str(tmp_path / "nothing.tsv")])
+
+
+def test_folders_without_a_run_are_errors(model_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError) as raised:
+        diagnose(model_folder)
+    assert raised.value.expected == "a folder that `clearhead train` wrote"
+    with pytest.raises(ModelError):
+        diagnose(tmp_path)
+
+
+def test_the_verb_needs_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose"]) == 2
+    assert "clearhead train" in capsys.readouterr().err

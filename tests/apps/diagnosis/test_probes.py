@@ -1,0 +1,101 @@
+"""Each probe blames its cause, on logs and data made for it, and nothing else."""
+
+import math
+import random
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from clearhead.apps.diagnosis.causes import ranked
+from clearhead.apps.diagnosis.data_probes import relation
+from clearhead.apps.diagnosis.log_probes import log_probes
+from clearhead.config import Config
+from clearhead.training.report.floors import Floors
+
+
+def blamed(
+    losses: Sequence[float],
+    scores: Sequence[float],
+    floors: Floors | None = None,
+    *,
+    usual: int | None = None,
+    unlearned: float = 1.0,
+    best: str = "loss",
+) -> dict[str, float]:
+    """The causes that the log of a run speaks for, with their weights. Losses and scores come every 10 steps."""
+    log = [{"step": 10 * n, "loss": loss, "grad_norm": 1.0} for n, loss in enumerate(losses, 1)]
+    subject: Any = SimpleNamespace(
+        losses=[(it["step"], it["loss"]) for it in log],
+        log=log,
+        scores=[(10 * n, score) for n, score in enumerate(scores, 1)],
+        floors=floors,
+        reached=min(scores, default=None),
+        usual_steps=usual,
+        unlearned=unlearned,
+        config=Config().override({"train.lr": 0.1, "train.best": best}),
+    )
+    return {it.cause: it.weight for it in ranked([*log_probes(subject)])}
+
+
+def test_a_run_that_learned_is_blamed_for_nothing() -> None:
+    assert not blamed([7, 5, 4, 3, 2.6, 2.5], [6, 4, 3, 2.8, 2.7], Floors(6, 4), usual=60, unlearned=0.0)
+
+
+def test_a_run_without_a_log_has_no_findings() -> None:
+    assert not blamed([], [])
+
+
+@pytest.mark.parametrize("last", [9.0, math.inf, math.nan])
+def test_a_loss_that_rises_again_diverged(last: float) -> None:
+    assert "train.lr" in blamed([7, 5, 4, 6, last, last, last], [])
+
+
+def test_a_loss_of_frequencies_means_that_nothing_was_learned() -> None:
+    assert blamed([7, 6.2, 6.1], [6.2, 6.1], Floors(6, 4))["unlearned"] > 0.4
+
+
+def test_a_validation_loss_that_rises_is_overfitting_most_of_all_if_the_newest_weights_are_kept() -> None:
+    kept, newest = (blamed([7, 4, 2, 1], [5, 3, 4, 5], best=best)["overfitting"] for best in ("loss", "newest"))
+    assert 0.2 < kept < newest
+
+
+def test_far_fewer_steps_than_usual_are_to_blame_if_little_was_learned() -> None:
+    assert blamed([8, 7, 6], [8, 7, 6], usual=1000)["few_steps"] > 0.4
+    assert "few_steps" not in blamed([8, 7, 6], [8, 7, 6], usual=1000, unlearned=0.0)
+    assert "few_steps" not in blamed([8, 7, 6], [8, 7, 6], usual=30)
+
+
+WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+
+
+def sentences(n: int, seed: int = 0) -> list[str]:
+    dice = random.Random(seed)
+    return [" ".join(dice.choices(WORDS, k=dice.randint(1, 6))) for _ in range(n)]
+
+
+@pytest.mark.parametrize("kind", ["texts", "labels", "lengths", "numbers", "no spaces"])
+def test_sides_that_belong_together_are_related(kind: str) -> None:
+    sources = sentences(1000)
+    targets = {
+        "texts": [" ".join(f"un{word}" for word in reversed(it.split())) for it in sources],
+        "labels": ["odd" if "one" in it or "seven" in it else "even" for it in sources],
+        "lengths": [f"{n} " + "x" * len(it) for n, it in enumerate(sources)],
+        "numbers": [str(3.5 * len(it.split())) for it in sources],
+        "no spaces": ["".join(chr(0x4E00 + WORDS.index(word)) for word in it.split()) * 4 for it in sources],
+    }[kind]
+    ratio, doubt = relation(sources, targets)
+    assert ratio > 2 and doubt < 0.01
+    random.Random(0).shuffle(targets)
+    ratio, doubt = relation(sources, targets)
+    assert ratio < 1.3 and doubt > 0.6
+
+
+def test_ids_arent_related_to_texts() -> None:
+    ratio, doubt = relation(sentences(1000), [str(random.Random(n).randrange(10**6, 10**7)) for n in range(1000)])
+    assert ratio < 1.3 and doubt > 0.6
+
+
+def test_a_side_that_is_always_the_same_and_few_rows_have_no_relation_to_measure() -> None:
+    assert relation(sentences(1000), ["yes"] * 1000) == relation(sentences(20), sentences(20)) == (0, 0)
