@@ -19,6 +19,8 @@ from ..tasks.detect import find_task, with_modality, with_task
 from ..tasks.registry import task_of
 from .clean_files import expect_outputs, write_clean
 from .findings import DataCheck, Finding
+from .languages import language_faults
+from .misalignment import alignment_faults
 from .text_faults import decoding_faults, personal_data
 
 _MOST, _CELLS = 50_000, 16_000_000  # examples of a part, and products of the lengths of source and target in words
@@ -78,7 +80,7 @@ def check_data(
         what = f"{' and '.join(config.data.train)} has data for `{task.verb}`, which can't be checked"
         raise DataError(what, expected="pairs of texts, texts with labels, or running text", value=task.verb)
     held_out = {name: _keys(form, paths, config) for name, paths in _held_out(config).items()}
-    findings, lines, n_parts, seen = list[Finding](), array("q"), 0, _Seen()
+    findings, lines, notes, n_parts, seen = list[Finding](), array("q"), dict[str, None](), 0, _Seen()
     with form.open(config.data.train, config.data) as source:
         expect_outputs(source, out)
         source.report.most = sys.maxsize  # every unusable line
@@ -86,15 +88,18 @@ def check_data(
         for part in _parts(_lines(source) if kind == "texts" else source, kind):
             n_parts += 1
             lines.extend(line for line, *_ in part)
-            for place, found in sorted(_check(part, kind, config, seen, held_out).found.items()):
+            faults, said = _check(part, kind, config, seen, held_out)
+            notes |= dict.fromkeys(said)
+            for place, found in sorted(faults.found.items()):
                 line, *sides = part[place]
                 text = "" if "personal" in found else "\t".join(filter(None, sides))
                 findings += [Finding(line, name, reason, text) for name, reason in found.items()]
         report = source.report
         findings += [Finding(it.line, "unreadable", it.reason, it.text) for it in report.examples]
-        notes = [f"checked in {n_parts:,} parts, each for itself, except for repeated lines"] * (n_parts > 1)
+        if n_parts > 1:
+            notes[f"checked in {n_parts:,} parts, each for itself, except for repeated lines"] = None
         report = replace(report, examples=[], skipped={})
-        check = DataCheck(report, kind, lines, sorted(findings, key=lambda it: it.line), notes)
+        check = DataCheck(report, kind, lines, sorted(findings, key=lambda it: it.line), [*notes])
         if out or dropped:
             write_clean(source, check, out, dropped)
     return check
@@ -135,8 +140,10 @@ def _parts(examples: Iterable[Example], kind: str) -> Iterator[list[Example]]:
         yield part
 
 
-def _check(part: list[Example], kind: str, config: Config, seen: _Seen, held_out: dict[str, set[str]]) -> Faults:
-    """Return the faults of one part."""
+def _check(
+    part: list[Example], kind: str, config: Config, seen: _Seen, held_out: dict[str, set[str]]
+) -> tuple[Faults, list[str]]:
+    """Return the faults of one part, and notes on what wasn't checked."""
     faults, texts = Faults(), [text for _, text, _ in part]
     sides = [texts, [target for *_, target in part]] if kind == "pairs" else [texts]
     for side in sides:
@@ -144,6 +151,7 @@ def _check(part: list[Example], kind: str, config: Config, seen: _Seen, held_out
         faults.add("personal", ((i, why) for i, text in enumerate(side) if (why := personal_data(text))))
         longest = config.data.max_len if kind == "pairs" else 1 << 62
         faults.add("long", ((i, f"more than {longest} words") for i, it in enumerate(side) if _is_long(it, longest)))
+    notes = _model_faults(faults, part, sides)
     keys = [spelling(text) for text in texts]
     for name, known in held_out.items():
         faults.add("leak", ((i, f"also in the {name} data") for i, key in enumerate(keys) if key in known))
@@ -152,7 +160,23 @@ def _check(part: list[Example], kind: str, config: Config, seen: _Seen, held_out
         labels = [label for *_, label in part]
         faults.add("conflict", _conflicts(keys, labels))
         faults.add("spelling", _spellings(labels))
-    return faults
+    return faults, notes
+
+
+def _model_faults(faults: Faults, part: list[Example], sides: list[list[str]]) -> list[str]:
+    """Add what models of the data itself find, and return notes on what they couldn't check."""
+    found = language_faults(sides[0], sides[1] if len(sides) > 1 else (), faults.places("encoding"))
+    faults.add("swapped", found.swapped)
+    faults.add("copied", found.copied)
+    faults.add("language", found.language)
+    if len(sides) == 1:
+        return found.notes
+    shunned = faults.places("encoding", "swapped", "copied", "language")
+    shifted, unrelated, odd, notes = alignment_faults([line for line, *_ in part], sides[0], sides[1], shunned)
+    faults.add("shifted", shifted)
+    faults.add("mismatched", unrelated)
+    faults.add("length", odd)
+    return [*found.notes, *notes]
 
 
 def _is_long(text: str, most: int) -> bool:
