@@ -35,6 +35,7 @@ class FoundAnswer(Record, Passage):
         unknown: words of the question that aren't in the vocabulary.
         long: always 0, because long texts are read window by window.
         cut: number of tokens cut off the end of a question that's too long for the model.
+        confidence: the F1 that such answers had on validation data; None if that wasn't measured.
     """
 
     question: str
@@ -42,6 +43,7 @@ class FoundAnswer(Record, Passage):
     unknown: tuple[str, ...] = ()
     long: ClassVar[int] = 0
     cut: int = 0
+    confidence: float | None = None
 
 
 class Answerer(App):
@@ -109,7 +111,8 @@ class Answerer(App):
         for it, (best, *others) in zip(held_out.asked, found):
             text, place = it.question.text, (best.text, best.start, best.end, best.score)
             unknown = tuple(self.tokenizers.source.unknown_words(text))
-            answers.append(FoundAnswer(*place, text, tuple(others), unknown, cut=it.cut))
+            confidence = self.confidence(best.score) if self.confidence else None
+            answers.append(FoundAnswer(*place, text, tuple(others), unknown, cut=it.cut, confidence=confidence))
         return answers
 
 

@@ -47,13 +47,17 @@ class BriefResult(Reading):
 
 @dataclass(frozen=True)
 class Result(Record, ScoredAnswer):
-    """The best answer to a text, with its `alternatives` (best first) and the fields of `Reading`."""
+    """The best answer to a text, with its `alternatives` (best first), its `confidence`, and the fields of `Reading`.
+
+    The confidence is the score that such answers had on validation data, from 0 to 1; see `App.confidence`.
+    """
 
     source: str
     alternatives: tuple[ScoredAnswer, ...] = ()
     unknown: tuple[str, ...] = ()
     long: int = 0
     cut: int = 0
+    confidence: float | None = None
 
 
 @dataclass(frozen=True)

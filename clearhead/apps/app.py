@@ -12,6 +12,7 @@ from ..config import Config, DecodeConfig
 from ..config.values import finite
 from ..errors import ConfigError, DataError, TrainingError
 from ..loading.loaded import LoadedModel, check_stored_engine
+from ..scoring.confidence import Confidence
 from ..tokenization.source_and_target import Tokenizers
 from .annotation.row_answers import RowAnswers
 from .answers import PlainAnswer, Reading
@@ -56,6 +57,14 @@ class App(RowAnswers):
     def config(self) -> Config:
         """The settings of the model."""
         return self.loaded.config
+
+    @property
+    def confidence(self) -> Confidence | None:
+        """What the model's certainty was worth on validation data; None if that wasn't measured.
+
+        `app.confidence.threshold(0.02)` is the lowest confidence of answers with an error rate of at most 2%.
+        """
+        return self.loaded.confidence
 
     @property
     def tokenizers(self) -> Tokenizers:
@@ -144,20 +153,31 @@ class App(RowAnswers):
         with reading_data(self.task, self.config, data) as read:
             return verify(subject_of(self.loaded, self.decode_config(), read, seed))
 
-    def save_evaluation(self, evaluation: "Evaluation") -> Path:
+    def save_evaluation(self, evaluation: "Evaluation", *, calibrate: bool = False) -> Path:
         """Write `evaluation.json` into the model folder and return its path.
 
+        Args:
+            calibrate: write `confidence.json`, too: from then on, the confidence of answers is that on these data.
+
         Raises:
+            DataError: the confidence can't be measured, since there are too few answers, or no probabilities.
             TrainingError: the folder no longer exists, is in use by a run, or can't be written to.
         """
-        from ..folder.model_folder import save_files
+        from ..folder.model_folder import model_files, save_files
         from .evaluation import Evaluation
 
         check_type("evaluation", evaluation, Evaluation)
         if not self.path.is_dir():
             raise TrainingError(f"{self.path} was moved or removed after it was loaded", name=str(self.path))
         content = json.dumps(finite(evaluation.to_dict()), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        save_files(self.path, {"evaluation.json": content.encode()})
+        files = {"evaluation.json": content.encode()}
+        if calibrate:
+            if (confidence := evaluation.judged.confidence()) is None:
+                what = f"the confidence of {self.path} can't be measured on {' + '.join(evaluation.data)}"
+                raise DataError(what, expected="at least 20 answers, with probabilities", name="calibrate")
+            files |= model_files(confidence=confidence.to_dict())
+            self.loaded.forget_confidence()
+        save_files(self.path, files)
         return self.path / "evaluation.json"
 
     @contextmanager

@@ -7,6 +7,7 @@ app.explain("The match ended in a draw.")      # with every step of attention
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from ..tasks.classify.records import ClassRecord
@@ -51,7 +52,11 @@ class Classifier(App):
         encoded, cut = reader.encode(texts)
         together = self.decode_config(**decode).batch_tokens
         scores = self.task.log_probabilities(self.model, reader.joined(encoded), together)
-        return [*map(self.task.record, texts, scores, map(reader.unknown_words, texts), cut)]
+        found = [*map(self.task.record, texts, scores, map(reader.unknown_words, texts), cut)]
+        certainty = self.task.certainty(scores)
+        if self.confidence is None or certainty is None:
+            return found
+        return [replace(it, confidence=self.confidence(own)) for it, own in zip(found, certainty.tolist())]
 
     def explain(self, text: str, **decode: Any) -> "Explanation":
         """Label a text and record the model's computation. A long text is truncated."""

@@ -11,6 +11,7 @@ app = load("models/voice")
 samples, rate = app("3 5 7")                # the sound of a text
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from ..decode.rules import Rules
 from ..decode.writer import Grow, Read, TextStream, Writer
 from ..readers.lines import one_line
 from ..readers.pairs import Report
+from ..scoring.confidence import Confidence
 from ..tasks.base import check_filled
 from ..tasks.sequences import Sequences
 from ..tasks.source_reader import whole_length
@@ -48,10 +50,19 @@ class SequenceWriter(Writer[Result]):
     Args:
         task: the task, with the tokenizers.
         prefix: text that every answer starts with.
+        confidence: what the model's certainty is worth.
     """
 
-    def __init__(self, task: Sequences, model: ModelHandle, search: DecodeConfig, prefix: str = "") -> None:
+    def __init__(
+        self,
+        task: Sequences,
+        model: ModelHandle,
+        search: DecodeConfig,
+        prefix: str = "",
+        confidence: Confidence | None = None,
+    ) -> None:
         self._task, self.session, self.prefix = task, task.session(model, search), task.prefix(prefix)
+        self._confidence = confidence
 
     def read(self, texts: Sequence[Any]) -> list[Read]:
         """Encode sources. A blank text gets a blank answer."""
@@ -79,7 +90,9 @@ class SequenceWriter(Writer[Result]):
         if not answers:
             return Result("", 0.0, 0.0, (), (), read.text)
         best, *others = map(self._answer, answers)
-        return Result(**vars(best), source=read.text, alternatives=tuple(others), **vars(reading_of(self._task, read)))
+        confidence = self._confidence(answers[0].certainty) if self._confidence else None
+        about = vars(reading_of(self._task, read))
+        return Result(**vars(best), source=read.text, alternatives=tuple(others), **about, confidence=confidence)
 
     def brief(self, read: Read, answers: Sequence[Hypothesis]) -> BriefResult:
         """Return a record without scores."""
@@ -170,7 +183,22 @@ class Translator(App):
 
     def writer(self, *, prefix: str = "", **decode: Any) -> SequenceWriter:
         search = self.decode_config(**decode)
-        return SequenceWriter(self.task, self.loaded.handle, search, as_text(prefix, "prefix"))
+        return SequenceWriter(self.task, self.loaded.handle, search, as_text(prefix, "prefix"), self.confidence)
+
+    def words(self, answer: ScoredAnswer) -> list[tuple[str, float]]:
+        """Return each word of an answer with its probability, that of its tokens together, given the words before it.
+
+        Words with a low probability are more often wrong. The end of the answer isn't a word.
+        """
+        from ..inspection.views.alignment import words_of
+
+        target, texts = self.tokenizers.target, answer.text.split()
+        found = [0.0] * len(texts)
+        ids = [target.token_id(it) for it in answer.tokens]
+        for word, log_p in zip(words_of(ids, target.decode), answer.logprobs):
+            if word < len(found):
+                found[word] += log_p
+        return [(text, math.exp(it)) for text, it in zip(texts, found)]
 
     def reading(self, text: str) -> Reading:
         """Return the problems with a text, which each `Result` also contains."""

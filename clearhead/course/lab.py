@@ -13,12 +13,12 @@ from torch import Tensor
 from ..demo.phrasebook_demo import WATCHED
 from ..errors import unknown
 from ..model import attention, norms, positions, transformer
+from ..pictures.plain_page import document, line_chart, table
 from .finish import TRAINING, small_translator, spread
 from .grade import Matrix
-from .page import document, number_table
+from .page import number_table
 
 _SCORED, _SHOWN = 100, 4  # unseen sentences
-_WIDTH, _HEIGHT = 640, 240  # of the curves
 
 
 @dataclass(frozen=True)
@@ -135,32 +135,21 @@ def _trial(out: Path, steps: int, settings: Mapping[str, Any]) -> _Trial:
 
 def _page(name: str, part: Part, trials: Mapping[str, _Trial]) -> str:
     both = trials["with"], trials["without"]
-    rows = "".join(
-        f"<tr><td>{escape(source)}</td><td>{escape(one)}</td><td>{escape(both[1].answers[source])}</td></tr>"
-        for source, one in both[0].answers.items()
+    texts = table(
+        ("source", "with", "without"), [(it, both[0].answers[it], both[1].answers[it]) for it in both[0].answers]
     )
     exact = " and ".join(f"{it.exact:.0%} {which} it" for which, it in trials.items())
     title = "cross-attention, last layer, head 1, {} it"
     tables = "".join(number_table(title.format(which), it.weights) for which, it in trials.items())
     body = f"""<p>{escape(part.what)}</p>{_curves(trials)}
 <p>Unseen sentences translated exactly right: {exact}.</p>
-<table class="texts"><tr><th>source</th><th>with</th><th>without</th></tr>{rows}</table>
+{texts}
 {tables}"""
     return document(f"A Transformer with and without: {name}", body)
 
 
 def _curves(trials: Mapping[str, _Trial]) -> str:
     """Return both losses over the steps as a picture."""
+    lines = {f"{which} it: {it.losses[-1]:.2f}": [*enumerate(it.losses)] for which, it in trials.items()}
     highest = max(max(it.losses) for it in trials.values())
-    lines = []
-    for (which, trial), colour in zip(trials.items(), ("#1f6feb", "#c2410c")):
-        last = max(1, len(trial.losses) - 1)
-        points = " ".join(
-            f"{i / last * _WIDTH:.1f},{_HEIGHT - loss / highest * _HEIGHT:.1f}" for i, loss in enumerate(trial.losses)
-        )
-        lines.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>')
-        said = f"{which} it: {trial.losses[-1]:.2f}"
-        place = f'x="{_WIDTH - 10}" y="{20 + 20 * len(lines)}" text-anchor="end"'
-        lines.append(f'<text {place} fill="{colour}">{said}</text>')
-    label = f"loss of each step, from 0 to {highest:.1f}"
-    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">{"".join(lines)}</svg><p>{label}</p>'
+    return line_chart(lines, f"loss of each step, from 0 to {highest:.1f}")

@@ -4,22 +4,8 @@ import re
 from collections.abc import Sequence
 from html import escape
 
+from ..pictures.plain_page import document
 from .grade import EXERCISES, Grade, Matrix, lesson
-
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem }
-body { color: #1d2430; background: #fff }
-h2 { margin-top: 3rem } pre { background: #f3f5f8; padding: .6rem .8rem; overflow-x: auto }
-table { border-collapse: collapse; margin: .5rem 0 1.5rem }
-td, th { padding: .1rem .4rem; text-align: right; font: 13px monospace }
-.texts :is(td, th) { text-align: left; vertical-align: top; padding-right: 1rem }
-caption { text-align: left; color: #556 } .passed { color: #17702f } .failed { color: #b3261e } .to { color: #667 }
-nav li { font-variant-numeric: tabular-nums }
-@media (prefers-color-scheme: dark) {
-  body { color: #e4e8ee; background: #14181f } pre { background: #1f2530 } caption { color: #aab }
-  .passed { color: #7bd88f } .failed { color: #ff8a80 } .to { color: #99a }
-}
-"""
 
 
 def course_page(grades: Sequence[Grade]) -> str:
@@ -32,15 +18,6 @@ def course_page(grades: Sequence[Grade]) -> str:
     sections = "".join(_section(it) for it in grades)
     done_of = f"<p>{done} of {len(grades)} exercises are done.</p>"
     return document("Attention, step by step", f"{done_of}<nav><ol>{entries}</ol></nav>{sections}")
-
-
-def document(heading: str, body: str) -> str:
-    """Return a page as HTML, without scripts or anything to load."""
-    title = escape(heading)
-    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>
-<meta name="viewport" content="width=device-width, initial-scale=1"><body><main>
-<h1>{title}</h1>{body}</main></body></html>
-"""
 
 
 def _title(name: str) -> str:

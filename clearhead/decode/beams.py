@@ -44,6 +44,11 @@ class Hypothesis:
     end: int | None = None  # the end token; None if there is none or the engine doesn't name it
 
     @property
+    def certainty(self) -> float:
+        """The mean log-probability of the tokens, end token included."""
+        return self.log_probability / max(1, len(self.token_log_probabilities))
+
+    @property
     def sort_key(self) -> tuple[bool, float]:
         """Sort key: finished answers first, then the higher score."""
         return not self.finished, -self.score

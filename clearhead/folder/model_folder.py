@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
 WORDS = "words.txt"  # the words seen in training, for word tokenizers
+CONFIDENCE = "confidence.json"  # what the model's certainty was worth on validation data
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ def model_files(
     tokenizer: str | None = None,
     weights: "Mapping[str, Tensor] | None" = None,
     card: str | None = None,
+    confidence: Mapping[str, Any] | None = None,
 ) -> dict[str, bytes]:
     """Serialise the given parts of a model. Return the file contents, keyed by file name."""
     files: dict[str, bytes] = {}
@@ -73,6 +75,8 @@ def model_files(
         files[weights_file(weights)] = weights_to_bytes(weights)
     if card is not None:
         files[CARD] = card.encode()
+    if confidence is not None:
+        files[CONFIDENCE] = (json.dumps({"format_version": FORMAT_VERSION, **confidence}) + "\n").encode()
     return files
 
 

@@ -11,7 +11,8 @@ from ..decode.model_handle import InMemoryModel, sharing_weights
 from ..decode.registry import check_name
 from ..errors import ConfigError, ModelError
 from ..folder.manifest import read_json_object
-from ..folder.model_folder import TOKENIZER
+from ..folder.model_folder import CONFIDENCE, TOKENIZER
+from ..scoring.confidence import Confidence
 from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers
 from .module_watch import ModuleWatch
@@ -174,6 +175,20 @@ class LoadedModel:
         source, target = self.tokenizers.source, self.tokenizers.target
         files = {TOKENIZER: source.to_json()}
         return files if self.tokenizers.joint else files | {TARGET_TOKENIZER: target.to_json()}
+
+    @cached_property
+    def confidence(self) -> Confidence | None:
+        """What the model's certainty was worth on validation data; None if that wasn't measured.
+
+        Raises:
+            ModelError: the file is damaged.
+        """
+        path = self.path / CONFIDENCE
+        return Confidence.from_dict(read_json_object(path), str(path)) if path.exists() else None
+
+    def forget_confidence(self) -> None:
+        """Read the confidence again when it's needed next."""
+        self.__dict__.pop("confidence", None)
 
     def evaluated_sources(self) -> list[str]:
         """Return source texts of the last evaluation, or [] if there's none that can be read."""

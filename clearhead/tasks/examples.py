@@ -11,6 +11,7 @@ from ..data.batches import Batches, Plan
 from ..data.encoding import Encoded
 from ..readers.skipped import Skipped
 from ..scoring.bootstrap import FloatArray
+from ..scoring.confidence import Confidence
 from ..tokenization.ragged import IntArray, Ragged
 
 
@@ -79,6 +80,7 @@ class EvaluationResult:
         details: additional lines for the report.
         draw: function that draws pictures of the scores into a model folder.
         tuned: function that returns settings that suit these answers best, such as thresholds.
+        certainty: how certain the model was of each answer, on any scale (N,); None if it doesn't say.
     """
 
     scores: TaskScores
@@ -89,6 +91,11 @@ class EvaluationResult:
     details: str = ""
     draw: Callable[[Path], object] = lambda _: None
     tuned: Callable[[], Mapping[str, Any]] = dict
+    certainty: FloatArray | None = None
+
+    def confidence(self) -> Confidence | None:
+        """Return what the certainty of these answers was worth; None if there are too few, or it isn't known."""
+        return None if self.certainty is None else Confidence.of(self.certainty, self.singly())
 
 
 class ExampleEncoder(Protocol):

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..config import DecodeConfig
 from ..data.encoding import PairEncoder
+from ..decode.beams import Hypothesis
 from ..decode.model_handle import ModelHandle, as_handle, as_module
 from ..decode.registry import IN_MEMORY, open_engine
 from ..decode.session import Session
@@ -139,7 +140,22 @@ class Sequences(Task):
 
     def answers(self, model: "ModelHandle | nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
         """Return the best answer to each text. Texts that are too long are truncated."""
-        return _answers(self, model, self.reader.for_search(texts)[0], decode)
+        return self.texts_of(self.hypotheses(model, texts, decode, scored=False))
+
+    def hypotheses(
+        self, model: "ModelHandle | nn.Module", texts: Sequence[str], decode: DecodeConfig, *, scored: bool = True
+    ) -> list[Hypothesis]:
+        """Return the best answer to each text as tokens. If they aren't `scored`, log-probabilities can be missing."""
+        return self._searched(model, self.reader.for_search(texts)[0], decode, scored=scored)
+
+    def _searched(self, model: Any, encoded: Sequence[Any], decode: DecodeConfig, *, scored: bool) -> list[Hypothesis]:
+        session = self.session(model, decode)
+        session.scored = scored
+        return [found[0] for found in session.answers(encoded)]
+
+    def texts_of(self, answers: Sequence[Hypothesis]) -> list[str]:
+        """Return the text of each answer."""
+        return [one_line(text) for text in self.tokenizers.target.decode_batch([it.ids for it in answers])]
 
     def explain(
         self, model: "EncoderDecoder", text: str, decode: DecodeConfig, prefix: Sequence[int] = ()
@@ -207,20 +223,16 @@ class Sequences(Task):
         """Answer each distinct source and score the answers. There is no loss if all pairs are too long for it."""
         examples, encoded = held_out.examples, held_out.encoded
         counts = self.forcing.count(cast("EncoderDecoder", as_module(model)), examples) if len(examples) else None
-        if encoded is None:  # a run replaces `answers` to share the texts among its processes
-            return self.judge(held_out, self.answers(model, held_out.sources, decode), counts)
-        return self.judge(held_out, _answers(self, model, encoded, decode), counts)
+        if encoded is None:  # a run replaces `hypotheses` to share the texts among its processes
+            found = self.hypotheses(model, held_out.sources, decode)
+        else:
+            found = self._searched(model, encoded, decode, scored=True)
+        judged = self.judge(held_out, self.texts_of(found), counts)
+        return replace(judged, certainty=np.array([it.certainty for it in found]))
 
     @abstractmethod
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
         """Score answers. `counts` adds token accuracy and perplexity, if given."""
-
-
-def _answers(task: Sequences, model: Any, encoded: Sequence[Any], decode: DecodeConfig) -> list[str]:
-    session = task.session(model, decode)
-    session.scored = False
-    best = [found[0].ids for found in session.answers(encoded)]
-    return [one_line(text) for text in task.tokenizers.target.decode_batch(best)]
 
 
 def measured_tokens(scores: Any) -> dict[str, float]:

@@ -24,6 +24,7 @@ from ..pictures.figures import loss_curve
 from ..scoring import score_labels
 from ..tasks.base import Dataset, EvaluationResult, Task, example_of
 from ..tasks.examples import Examples, FreshBatches
+from ..tasks.sequences import Sequences
 from .choices.memory_limit import forecast
 from .choices.trained_parts import select_weights
 from .deadline import Deadline, shortfall
@@ -184,12 +185,14 @@ def _plan(prepared: Prepared, examples: Dataset) -> Plan:
 
 def _together(task: Task, processes: Processes) -> Task:
     """Return a task that has its answers from all processes."""
+    name = "hypotheses" if isinstance(task, Sequences) else "answers"
+    answer = getattr(task, name)
 
-    def answers(model: Any, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
-        return processes.each(lambda own: task.answers(model, own, decode), texts)
+    def answers(model: Any, texts: Sequence[str], decode: DecodeConfig) -> list[Any]:
+        return processes.each(lambda own: answer(model, own, decode), texts)
 
     shared = copy.copy(task)
-    shared.answers = answers  # type: ignore[method-assign]
+    setattr(shared, name, answers)
     return shared
 
 
@@ -228,6 +231,8 @@ def _finish(ready: Opened, trainer: Trainer, stage: Stage, options: RunOptions) 
         say(text)
     _write_card(folder, prepared, judged, trainer.state, section)
     _draw(folder, prepared, judged, say)
+    if "validation" in judged and (found := judged["validation"].confidence()) is not None:
+        folder.write_files(model_files(confidence=found.to_dict()))
     folder.finish(trainer.state.step)
 
 

@@ -15,6 +15,7 @@ from ...errors import DataError
 from ..input_lines import Place
 from ..output import ProgressLine, new_regular_file, to_json
 from ..parser import Options, Parser, UsageError
+from ..rejection import MARK, Rejection, add_rejection_options
 from .in_order import InOrder
 from .measured_engines import Engines, n_bytes
 from .printed import CAN_FORK, Answer, Printed
@@ -40,6 +41,7 @@ def add_line_options(parser: Parser) -> None:
     parser.add_number(
         "--workers", "worker processes for many lines (default: one per core, or 1 with --threads)", least=1, most=1024
     )
+    add_rejection_options(parser)
 
 
 def check_line_options(options: Options, app: "App") -> None:
@@ -95,8 +97,19 @@ class LineAnswers:
     ) -> None:
         self.options, self.app, self.as_json, self.key = options, app, as_json, key
         self.settings = {**settings, "json": as_json}
-        self.n_lines = self.n_failed = 0
+        self.n_lines = self.n_failed = self.n_rejected = 0
+        self.rejection = Rejection.of(options, app)
+        if self.rejection is not None:
+            self.settings["reject_below"] = self.rejection.least
         self.engines = Engines()
+
+    def printed(self, record: Any, text: str, notes: tuple[str, ...]) -> Printed:
+        """Return the output for a record, whose answer is `text`."""
+        rejected = self.rejection is not None and self.rejection(record)
+        if self.as_json:
+            marked = {"rejected": rejected} if self.rejection is not None else {}
+            return Printed(to_json(record.to_dict() | marked), notes, rejected=rejected)
+        return Printed(MARK if rejected else text, notes, rejected=rejected)
 
     def run(
         self,
@@ -121,6 +134,10 @@ class LineAnswers:
         self.engines = engines or self.engines
         with self._output_file() or nullcontext() as file:
             self._run(groups, answer, file, stdin_of(piped))
+        if self.rejection is not None:
+            say(
+                f"{self.n_rejected:,} of {self.n_lines:,} answers rejected: confidence below {self.rejection.least:.4g}"
+            )
         if self.n_failed:
             raise failure(self.n_failed, self.n_lines)
 
@@ -180,6 +197,7 @@ class LineAnswers:
     def _count(self, group: Sequence[Place], printed: Sequence[Printed]) -> None:
         self.n_lines += len(group)
         self.n_failed += sum(it.failed for it in printed)
+        self.n_rejected += sum(it.rejected for it in printed)
 
     def _unanswered(self, place: Place) -> Printed:
         """Return the output for a line that killed two workers."""

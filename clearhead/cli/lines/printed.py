@@ -14,13 +14,15 @@ CAN_FORK = sys.platform == "linux"  # macOS can, too, but its libraries don't su
 class Printed:
     """The line of output for one line of input, `notes` for stderr, and whether it `failed`: it contains no answer.
 
-    For a row of a table, `cells` are the values of its new columns.
+    An answer that the model isn't confident of can be `rejected`. For a row of a table, `cells` are the values of its
+    new columns.
     """
 
     text: str
     notes: tuple[str, ...] = ()
     failed: bool = False
     cells: tuple[Any, ...] = ()
+    rejected: bool = False
 
 
 Answer: TypeAlias = Callable[[Sequence[Place]], list[Printed]]

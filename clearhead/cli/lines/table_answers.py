@@ -18,6 +18,7 @@ from ..input_lines import Place
 from ..input_warnings import warnings_of, warnings_of_cut
 from ..output import TABLES, new_file, new_regular_file
 from ..parser import Options, Parser, UsageError
+from ..rejection import MARK
 from ..setting_options import add_settings, given_settings
 from .answering import LineAnswers, check_line_options, lost_lines
 from .measured_engines import Engines
@@ -131,6 +132,8 @@ class TableAnswers(LineAnswers):
         columns: Mapping[str, Column],
     ) -> None:
         super().__init__(options, app, settings, as_json=False)
+        if self.rejection is not None:
+            columns = {**columns, "confidence": Column("confidence", "number")}
         from ...apps.annotation.table_file import free_names
 
         self.table, self.columns, self.n_notes = table, [*columns.values()], 0
@@ -167,7 +170,7 @@ class TableAnswers(LineAnswers):
         return [next(found) if is_filled else self._blank() for is_filled in filled]
 
     def _records(self, places: Sequence[Place], answer: RowsAnswer) -> list[Printed]:
-        """Return the new cells of rows with texts or names of files. A file that can't be read loses no others."""
+        """Return the new cells of rows with texts or names of files. An unreadable file doesn't affect the others."""
         rows = [row.texts for row in _rows_of(places)]
         if not self.of_texts:
             rows = [(self._path(name),) for (name,) in rows]
@@ -192,8 +195,9 @@ class TableAnswers(LineAnswers):
         notes: tuple[str, ...] = ()
         if hasattr(record, "cut"):
             notes = warnings_of(*place, record) if self.of_texts else warnings_of_cut(place[0], record)
-        cells = tuple(column.value(record) for column in self.columns)
-        return Printed(cells[0] if isinstance(cells[0], str) else "", notes, cells=cells)
+        rejected = self.rejection is not None and self.rejection(record)
+        cells = tuple(MARK if rejected and it.kind == "text" else it.value(record) for it in self.columns)
+        return Printed(cells[0] if isinstance(cells[0], str) else "", notes, cells=cells, rejected=rejected)
 
     def _blank(self, *, failed: bool = False, notes: tuple[str, ...] = ()) -> Printed:
         return Printed("", notes, failed, cells=(None,) * len(self.columns))

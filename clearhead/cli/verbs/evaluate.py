@@ -29,11 +29,12 @@ def _add_options(parser: Parser) -> None:
     parser.add_files("--data", f"{FILES} (required)")
     more = "one per line, aligned with the sources; --data can then contain sources only"
     parser.add_files("--references", f"files of additional references, {more}")
-    text = "write a report with the best, worst and typical answers, as JSON if the name ends in .json"
+    text = "write a report: best, worst and typical answers (also as .json), or how far to trust them (.html)"
     parser.add_value("--report", "FILE", text, type=new_file)
     text = "write a table with each source, its correct answer, the model's and its scores: .csv, .tsv or .jsonl"
     parser.add_value("--predictions", "FILE", text, type=new_file)
     parser.add_flag("--json", "print the scores as JSON")
+    parser.add_flag("--calibrate", "store how good answers of each confidence are on these data, for --reject-below")
     add_reading_options(parser)
     add_search_options(parser)
 
@@ -67,7 +68,7 @@ def _run(options: Options) -> None:
     else:
         _compare(apps[0].task, options.folders, evaluations, as_json=options.json)
     for app, evaluation in zip(apps, evaluations):
-        _save(app, evaluation)
+        _save(app, evaluation, calibrate=options.calibrate)
     sys.stdout.flush()  # a file may be stdout, too
     if options.report:
         _write(options.report, _report(options.report, evaluations[0]))
@@ -96,6 +97,10 @@ def _no_data(folders: list[str]) -> UsageError:
 def _report(path: Path, evaluation: "Evaluation") -> str:
     if path.suffix == ".json":
         return to_json({**evaluation.to_dict(), "lines": evaluation.lines()}) + "\n"
+    if path.suffix in (".html", ".htm"):
+        from ...apps.trust_report import trust_report
+
+        return trust_report(evaluation)
     return evaluation.report()
 
 
@@ -142,10 +147,10 @@ def _columns(it: "Compared", label: "Label") -> str:
     return f"{label.number(it.score):>{max(6, len(label.name))}} {within:>15} {p:>6}"
 
 
-def _save(app: "App", evaluation: "Evaluation") -> None:
+def _save(app: "App", evaluation: "Evaluation", *, calibrate: bool) -> None:
     """Store the scores in the model folder. Failure only prints a message, because the scores were already printed."""
     try:
-        path = app.save_evaluation(evaluation)
+        path = app.save_evaluation(evaluation, calibrate=calibrate)
     except TrainingError as error:
         say(f"the scores weren't stored in the model folder: {error}")
     else:

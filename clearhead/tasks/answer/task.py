@@ -234,7 +234,13 @@ class QuestionAnswering(Task):
         scores = AnsweringScores(judged, total / (2 * len(held_out.windows)), held_out.baselines)
         values = {name: np.asarray(it.values, np.float64) for name, it in judged.estimates.items()}
         return EvaluationResult(
-            scores, held_out.sources, answers, held_out.references, lambda: values, judged.of_kinds()
+            scores,
+            held_out.sources,
+            answers,
+            held_out.references,
+            lambda: values,
+            judged.of_kinds(),
+            certainty=np.array([passages[0].score for passages in found]),
         )
 
     def numbers(self, scores: AnsweringScores) -> dict[str, float]:

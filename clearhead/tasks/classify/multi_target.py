@@ -186,6 +186,10 @@ class TargetClassification(Classification):
         best = {name: own[labels[name]] for name, own in each.items()}
         return TargetLabels(text, self.joined(labels.values()), labels, best, each, unknown, cut=cut)
 
+    def certainty(self, scores: FloatArray) -> FloatArray:
+        """Return the log-probability of all labels of an answer. (N, C) -> (N,)"""
+        return np.sum([scores[:, it.place].max(1) for it in self.targets], axis=0)
+
     def evaluate(  # type: ignore[override]
         self, model: "ModelHandle | nn.Module", held_out: HeldOutTargets, decode: DecodeConfig
     ) -> EvaluationResult:
@@ -206,6 +210,7 @@ class TargetClassification(Classification):
             held_out.references,
             lambda: per_text,
             "\n\n".join(f"{target.name}\n{it.details}" for target, it in zip(self.targets, found)),
+            certainty=self.certainty(log_p),
         )
 
     def numbers(self, scores: TargetScores) -> dict[str, float]:  # type: ignore[override]

@@ -21,6 +21,7 @@ class Labelled(Record):
         unknown: words that aren't in the vocabulary.
         long: always 0, because training cuts long texts too.
         cut: number of tokens cut off the end of a text that's too long for the model.
+        confidence: the share of right labels to expect, measured on validation data; None if it wasn't.
     """
 
     text: str
@@ -30,6 +31,7 @@ class Labelled(Record):
     unknown: tuple[str, ...] = ()
     long: ClassVar[int] = 0
     cut: int = 0
+    confidence: float | None = None
 
     @property
     def answer(self) -> str:
@@ -61,6 +63,7 @@ class LabelSet(Record):
     unknown: tuple[str, ...] = ()
     long: ClassVar[int] = 0
     cut: int = 0
+    confidence: float | None = None
 
     @property
     def answer(self) -> list[str]:
@@ -95,6 +98,7 @@ class TargetLabels(Record):
     unknown: tuple[str, ...] = ()
     long: ClassVar[int] = 0
     cut: int = 0
+    confidence: float | None = None
 
     @property
     def answer(self) -> dict[str, str]:
@@ -118,6 +122,7 @@ class Numbered(Record):
     unknown: tuple[str, ...] = ()
     long: ClassVar[int] = 0
     cut: int = 0
+    confidence: float | None = None
 
     @property
     def label(self) -> str:

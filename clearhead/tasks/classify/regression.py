@@ -229,6 +229,9 @@ class Regression(Classification):
     def record(self, text: str, scores: FloatArray, unknown: tuple[str, ...] = (), cut: int = 0) -> Numbered:
         return Numbered(text, float(scores[0]), unknown, cut=cut)
 
+    def certainty(self, scores: FloatArray) -> None:
+        """Return None: a number comes without a probability."""
+
     def evaluate(  # type: ignore[override]
         self, model: "ModelHandle | nn.Module", held_out: HeldOutNumbered, decode: DecodeConfig
     ) -> EvaluationResult:

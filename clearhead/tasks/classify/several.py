@@ -163,6 +163,11 @@ class MultiLabelClassification(Classification):
         chosen = self.chosen(p)
         return LabelSet(text, self.separator.join(chosen), tuple(chosen), ranked(self.labels, p), unknown, cut=cut)
 
+    def certainty(self, scores: FloatArray) -> FloatArray:
+        """Return the log-probability of the labels in the answer and of no others. (N, C) -> (N,)"""
+        p = np.exp(scores)
+        return np.log(np.where(p >= np.array(self.thresholds), p, 1 - p).clip(min=1e-12)).sum(1)
+
     def evaluate(  # type: ignore[override]
         self, model: "ModelHandle | nn.Module", held_out: HeldOutSeveral, decode: DecodeConfig
     ) -> EvaluationResult:
@@ -181,6 +186,7 @@ class MultiLabelClassification(Classification):
             _per_text(scores, np.exp(of_known)),
             label_table(scores),
             tuned=lambda: {"data.thresholds": best_thresholds(p, truth[:, :n])},
+            certainty=self.certainty(log_p),
         )
 
     def numbers(self, scores: SeveralScores) -> dict[str, float]:  # type: ignore[override]

@@ -169,6 +169,10 @@ class Classification(Task):
         best = next(iter(p))
         return Labelled(text, best, p[best], p, unknown, cut=cut)
 
+    def certainty(self, scores: FloatArray) -> FloatArray | None:
+        """Return how certain the model is of its answer to each text, if it says so. (N, C) -> (N,)"""
+        return scores.max(1)
+
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
         """Label one text and record every step. A long text or recording is truncated.
 
@@ -226,6 +230,7 @@ class Classification(Task):
             lambda: {"right_probability": np.exp(of_right), "accuracy": scores.accuracy.values.astype(np.float64)},
             confusion_table(scores),
             lambda folder: draw_confusion(scores, folder),
+            certainty=self.certainty(log_p),
         )
 
     def numbers(self, scores: LabelScores) -> dict[str, float]:

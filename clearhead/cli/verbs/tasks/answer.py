@@ -1,6 +1,7 @@
 """`clearhead answer`: answer questions about a text, from the command line or line by line from standard input."""
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...input_lines import STDIN, input_groups, reads_stdin, whole_text
@@ -9,6 +10,7 @@ from ...lines.table_answers import add_output_options, add_table_options, answer
 from ...models import add_model_options, open_model
 from ...output import to_json
 from ...parser import Options, Parser, UsageError, Verb
+from ...rejection import MARK, Rejection, add_rejection_options
 
 if TYPE_CHECKING:
     from ....tasks.answer.windows import Passage
@@ -23,6 +25,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_flag("--json", "print JSON lines with positions, scores and alternatives")
     add_table_options(parser, "the answer", "columns with the question and its text (default: question,context)")
     add_output_options(parser)
+    add_rejection_options(parser)
 
 
 def _run(options: Options) -> None:
@@ -40,11 +43,16 @@ def _run(options: Options) -> None:
     if options.context is None:
         what = "no text to find answers in is given"
         raise UsageError(what, fix='name a file: clearhead answer DIR --context FILE "QUESTION"', name="--context")
-    context = whole_text(options.context)
+    context, rejection = whole_text(options.context), Rejection.of(options, app)
     for group in input_groups(options.questions, "answer", "a question", noun="question"):
         for (place, line), found in zip(group, app.results([line.text for _, line in group], context, **decode)):
             warn(place, line, found)
-            print(to_json(found.to_dict()) if options.json else _rows(found, *found.alternatives))
+            rejected = rejection is not None and rejection(found)
+            if options.json:
+                marked = {"rejected": rejected} if rejection is not None else {}
+                print(to_json(found.to_dict() | marked))
+            else:
+                print(_rows(replace(found, text=MARK) if rejected else found, *found.alternatives))
         sys.stdout.flush()
 
 

@@ -10,7 +10,6 @@ from ...lines.printed import Printed
 from ...lines.table_answers import add_table_options, answer_table, check_table_options
 from ...media_inputs import MediaInputs
 from ...models import add_model_options, open_model
-from ...output import to_json
 from ...parser import Options, Parser, Verb
 
 
@@ -32,7 +31,7 @@ def _run(options: Options) -> None:
         return
     answering = LineAnswers(options, app, decode, as_json=options.json, key="text")
     if "text" not in app.task.modalities:
-        inputs = _files(app, options, decode)
+        inputs = _files(app, options, decode, answering)
         what = f"the path of a {app.task.form.roles.source}"
         groups = input_groups(options.texts, "classify", what, noun="")
         answering.run(groups, inputs, piped=piped, failure=inputs.error)
@@ -42,24 +41,22 @@ def _run(options: Options) -> None:
 
     def answer(places: Sequence[Place]) -> list[Printed]:
         results = app.results([line.text for _, line in places], **decode)
-        return [_shown(place, result, options.json) for place, result in zip(places, results)]
+        return [answering.printed(it, it.label, _notes(place, it)) for place, it in zip(places, results)]
 
     answering.run(input_groups(options.texts, "classify", "a text"), answer, piped=piped)
 
 
-def _shown(place: Place, result: Any, as_json: bool) -> Printed:
+def _notes(place: Place, result: Any) -> tuple[str, ...]:
     where, line = place
     notes = warnings_of(where, line, result)
-    if not line.text.strip():
-        notes = (*notes, f"{where} is blank, so its label is meaningless")
-    return Printed(to_json(result.to_dict()) if as_json else result.label, notes)
+    return notes if line.text.strip() else (*notes, f"{where} is blank, so its label is meaningless")
 
 
-def _files(app: Any, options: Options, decode: dict[str, Any]) -> MediaInputs:
+def _files(app: Any, options: Options, decode: dict[str, Any], answering: LineAnswers) -> MediaInputs:
     """Return what labels image or audio files, which are named in the arguments or on the lines of standard input."""
 
     def show(name: str, result: Any) -> Printed:
-        return Printed(to_json(result.to_dict()) if options.json else result.label, warnings_of_cut(name, result))
+        return answering.printed(result, result.label, warnings_of_cut(name, result))
 
     return MediaInputs(app, lambda names: app.results(names, **decode), show, as_json=options.json, key="text")
 

@@ -11,10 +11,10 @@ from ...input_warnings import warn, warn_of_bytes, warn_of_file_name, warnings_o
 from ...lines.answering import LineAnswers, add_line_options, check_line_options
 from ...lines.measured_engines import Engines
 from ...lines.printed import Printed
-from ...lines.table_answers import add_table_options, answer_table, check_table_options
+from ...lines.table_answers import RowsAnswer, add_table_options, answer_table, check_table_options
 from ...media_inputs import MediaInputs
 from ...models import add_model_options, open_model
-from ...output import print_pieces, to_json
+from ...output import print_pieces
 from ...parser import Options, Parser, UsageError, Verb
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _answer_texts(options: Options, verb: str, what: str, files: Sequence[str] =
     """Print one answer per line, for each text or each of `files`. `what` is a noun phrase such as "a sentence"."""
     app, decode, piped = _opened(options, verb, len(options.texts) + len(files))
     if options.data:
-        answer_table(options, app, decode, engines=_engines(app, decode, compares=True))
+        answer_table(options, app, decode, _scored(options, app, decode), engines=_engines(app, decode, compares=True))
         return
     groups = input_groups(options.texts, verb, what) if piped else _groups(options, verb, what, files)
     if options.stream:
@@ -47,17 +47,20 @@ def _answer_texts(options: Options, verb: str, what: str, files: Sequence[str] =
 
     def answer(places: Sequence[Place]) -> list[Printed]:
         texts = [line.text for _, line in places]
-        if not options.json:
-            briefs = app.brief_results(texts, **decode)
-            return [Printed(it.text, warnings_of(*place, it)) for place, it in zip(places, briefs)]
-        return [
-            Printed(to_json(result.to_dict()), warnings_of(*place, result))
-            for place, result in zip(places, app.results(texts, **decode))
-        ]
+        found: Sequence[Any] = (app.results if is_scored else app.brief_results)(texts, **decode)
+        return [answering.printed(it, it.text, warnings_of(*place, it)) for place, it in zip(places, found)]
 
     answering = LineAnswers(options, app, decode, as_json=options.json)
+    is_scored = options.json or answering.rejection is not None
     engines = _engines(app, decode, compares=not options.json)  # scores may differ in their last digits
     answering.run(groups, answer, piped=piped, engines=engines)
+
+
+def _scored(options: Options, app: "Translator", decode: dict[str, Any]) -> RowsAnswer | None:
+    """Return what answers rows with a confidence if one is asked for."""
+    if options.reject_below is None and options.error_rate is None:
+        return None
+    return lambda rows: app.results([text for (text,) in rows], **decode)
 
 
 def _engines(app: "Translator", decode: dict[str, Any], *, compares: bool) -> Engines:
@@ -82,6 +85,9 @@ def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, di
     piped = reads_stdin(options.texts, n_inputs)
     if options.stream and options.json:
         raise UsageError("--stream can't be combined with --json", fix="use one of them")
+    if options.stream and (options.reject_below is not None or options.error_rate is not None):
+        name = "--reject-below and --error-rate"
+        raise UsageError(f"{name} need whole answers, so --stream can't be used with them", fix="leave --stream out")
     if options.stream and (options.out or options.workers or options.data):
         name = "--data" if options.data else "--out or --workers"
         raise UsageError(f"--stream can't be combined with {name}", fix="leave it out")
@@ -100,25 +106,27 @@ def _answer_files(options: Options, verb: str, what: str) -> None:
     """Print one answer per line for each file, like `_answer_texts`. An unreadable file doesn't affect the others."""
     app, decode, piped = _opened(options, verb, len(options.texts))
     if options.data:
-        answer_table(options, app, decode)
+        answer_table(options, app, decode, _scored(options, app, decode))
         return
 
     def answer(names: list[str]) -> Sequence[Any]:
         if options.stream:
             return [app.reading(name) for name in names]
-        return app.results(names, **decode, timings=True) if options.json else app.brief_results(names, **decode)
+        if options.json:
+            return app.results(names, **decode, timings=True)
+        return app.results(names, **decode) if answering.rejection else app.brief_results(names, **decode)
 
     def show(name: str, result: Any) -> Printed:
         if options.stream:
             return Printed("")
-        return Printed(to_json(result.to_dict()) if options.json else result.text, warnings_of_cut(name, result))
+        return answering.printed(result, result.text, warnings_of_cut(name, result))
 
+    answering = LineAnswers(options, app, decode, as_json=options.json)
     inputs = MediaInputs(app, answer, show, as_json=options.json)
     groups = input_groups(options.texts, verb, what, noun="")
     if options.stream:
         _stream_files(app, groups, inputs, decode)
         return
-    answering = LineAnswers(options, app, decode, as_json=options.json)
     answering.run(groups, inputs, piped=piped, failure=inputs.error)
 
 

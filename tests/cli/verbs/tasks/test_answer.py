@@ -8,6 +8,7 @@ import pytest
 
 import clearhead
 from clearhead.api import Answerer
+from clearhead.folder.model_folder import model_files, save_files
 from clearhead.training.report.metrics import read_metrics
 from tests.builders import make_questions
 
@@ -70,7 +71,7 @@ def test_json_is_what_python_gives(run: Run, answer_folder: Path, text: Path) ->
     found = app.results([WHERE, ""], TEXT, n_best=2)
     assert values == [json.loads(json.dumps(it.to_dict())) for it in found]
     first, blank = values
-    read = {"question", "unknown", "cut"}
+    read = {"question", "unknown", "cut", "confidence"}
     assert set(first) == {"format_version", "text", "start", "end", "score", "alternatives", *read}
     assert TEXT[first["start"] : first["end"]] == first["text"] == app(WHERE, TEXT) == app([WHERE], TEXT)[0]
     assert set(first["alternatives"][0]) == {"text", "start", "end", "score"}
@@ -290,3 +291,18 @@ def test_an_answer_is_explained_in_the_window_that_has_it(run: Run, answer_folde
         assert (done.code, done.out) == (2, "")
     done = run("explain", answer_folder, " ", "--context", text)
     assert done.code == 1 and "question" in done.err
+
+
+def test_uncertain_answers_are_marked(run: Run, answer_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(answer_folder, tmp_path / "model"))
+    (tmp_path / "context.txt").write_text("Ann has a dog.", encoding="utf-8")
+    asked = ("answer", folder, "--context", tmp_path / "context.txt", "What does Ann have?", "--json")
+    found = json.loads(run(*asked).out)
+    assert 0.5 < found["confidence"] < 1  # measured on the validation data in training
+    for shift, rejected in ((-1.0, False), (1.0, True)):
+        certainty = [found["score"] + shift - 0.1] * 10 + [found["score"] + shift + 0.1] * 10
+        known = {"measure": "f1", "certainty": certainty, "quality": [0.1] * 10 + [0.9] * 10}
+        save_files(folder, model_files(confidence=known))
+        again = json.loads(run(*asked, "--reject-below", "0.5").out)
+        assert (again["rejected"], again["text"], again["confidence"] < 0.5) == (rejected, found["text"], rejected)
+        assert run(*asked[:-1], "--reject-below", "0.5").out.startswith("?\t") == rejected

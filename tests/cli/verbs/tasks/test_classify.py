@@ -201,7 +201,7 @@ def test_each_text_has_a_label_on_a_line_of_its_own(run: Run, trained: Path) -> 
 
 def test_json_has_the_probabilities_the_likeliest_first(run: Run, trained: Path) -> None:
     values = json.loads(run("classify", trained / "model", "a great quagga", "--json").out)
-    keys = ["format_version", "text", "label", "probability", "probabilities", "unknown", "cut"]
+    keys = ["format_version", "text", "label", "probability", "probabilities", "unknown", "cut", "confidence"]
     assert list(values) == keys and values["format_version"] == 1
     assert (values["text"], values["label"], values["unknown"]) == ("a great quagga", "Pos", ["quagga"])
     assert list(values["probabilities"]) == ["Pos", "neg"] and sum(values["probabilities"].values()) == pytest.approx(1)
@@ -357,3 +357,97 @@ def test_a_label_is_explained(run: Run, trained: Path) -> None:
     assert done.code == 1 and "blank" in done.err
     values = json.loads(run("explain", trained / "model", text, "--json").out)
     assert values["text"] == app(text) and {"search", "lens", "alignment"}.isdisjoint(values)
+
+
+# --- confidence
+
+
+def doubtful(path: Path) -> Path:
+    """Texts of which a third have the wrong label, all of them with a word that training didn't have."""
+    rows = [it.split("\t") for it in write_texts(path, 90).read_text(encoding="utf-8").splitlines()]
+    other = {"Pos": "neg", "neg": "Pos"}
+    wrong = [(text, label) if i % 3 else (f"xyz {text}", other[label]) for i, (text, label) in enumerate(rows)]
+    path.write_text("".join(f"{text}\t{label}\n" for text, label in wrong), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def calibrated(folder: Path, run: Run, tmp_path: Path) -> Path:
+    done = run("evaluate", folder, "--data", doubtful(tmp_path / "doubtful.tsv"), "--calibrate")
+    assert done.code == 0, done.err
+    return folder
+
+
+def test_calibration_gives_labels_a_confidence(run: Run, trained: Path, calibrated: Path) -> None:
+    assert not (trained / "model" / "confidence.json").exists()  # 12 texts are held out: too few
+    [before] = clearhead.load(trained / "model").results(["it was great"])
+    assert before.confidence is None
+    app = clearhead.load(calibrated)
+    [found] = app.results(["it was great"])
+    assert found.probability == before.probability
+    assert app.confidence is not None and 0.3 < found.confidence < 0.95
+    assert json.loads(run("classify", calibrated, "it was great", "--json").out)["confidence"] == found.confidence
+
+
+def test_answers_below_a_confidence_are_marked(run: Run, calibrated: Path, tmp_path: Path) -> None:
+    texts = ["it was great", "a dull dull story"]
+    confidences = [it.confidence for it in clearhead.load(calibrated).results(texts)]
+    assert confidences[0] != confidences[1]
+    least = f"{max(confidences):.4f}"
+    done = run("classify", calibrated, *texts, "--reject-below", least)
+    expected = [label if own == max(confidences) else "?" for label, own in zip(("Pos", "neg"), confidences)]
+    assert (done.code, done.out.splitlines()) == (0, expected)
+    assert "1 of 2 answers rejected" in done.err
+    rows = [
+        json.loads(it) for it in run("classify", calibrated, *texts, "--json", "--reject-below", least).out.splitlines()
+    ]
+    assert [(it["label"], it["rejected"]) for it in rows] == [("Pos", expected[0] == "?"), ("neg", expected[1] == "?")]
+    (tmp_path / "in.csv").write_text("id,text\n1,it was great\n2,a dull dull story\n3,\n", encoding="utf-8")
+    done = run("classify", calibrated, "--data", tmp_path / "in.csv", "--reject-below", least)
+    rows = list(csv.DictReader(done.out.splitlines()))
+    assert [it["label"] for it in rows] == [*expected, ""]
+    assert [float(it["confidence"]) for it in rows[:2]] == confidences
+    assert rows[2]["confidence"] == ""
+
+
+def test_an_error_rate_becomes_a_confidence(run: Run, calibrated: Path) -> None:
+    confidence = clearhead.load(calibrated).confidence
+    assert confidence is not None
+    least = min(it.error for it in confidence.thresholds())
+    done = run("classify", calibrated, "it was great", "--error-rate", f"{100 * least + 0.01:.4f}%")
+    assert done.code == 0 and "95% interval" in done.err and "90 validation answers" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--reject-below", "1.5"], "a share between 0 and 1"),
+        (["--error-rate", "often"], "a share between 0 and 1"),
+        (["--error-rate", "2%", "--reject-below", "0.9"], "can't be combined"),
+        (["--reject-below", "0.9"], "--calibrate"),
+    ],
+)
+def test_rejection_that_cannot_be(run: Run, trained: Path, options: list[str], named: str) -> None:
+    done = run("classify", trained / "model", "it was great", *options)
+    assert done.code == 2 and named in done.err and done.out == ""
+
+
+def test_too_few_texts_to_calibrate(run: Run, trained: Path, folder: Path) -> None:
+    done = run("evaluate", folder, "--data", trained / "test.tsv", "--calibrate")
+    assert done.code == 1 and "at least 20 answers" in done.err and "accuracy" in done.out
+
+
+def test_a_report_shows_rates_confusions_suspects_and_words(run: Run, folder: Path, tmp_path: Path) -> None:
+    data, report = doubtful(tmp_path / "doubtful.tsv"), tmp_path / "report.html"
+    assert run("evaluate", folder, "--data", data, "--report", report).code == 0
+    page = report.read_text(encoding="utf-8")
+    assert "<td>33.33%</td>" in page  # the error rate if nothing is rejected
+    for heading in (
+        "Reject what is uncertain",
+        "The most costly confusions",
+        "Suspect labels",
+        "Words behind the errors",
+    ):
+        assert heading in page
+    words = page[page.index("Words behind the errors") :]
+    assert "<td>xyz</td><td>30</td><td>100.0%</td>" in words and "<td>film</td>" not in words

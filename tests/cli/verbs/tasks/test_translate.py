@@ -1,3 +1,4 @@
+import csv
 import json
 import os
 import shutil
@@ -75,7 +76,7 @@ def test_json_gives_a_record_a_line_with_the_input_as_it_was_understood(pipe: Ru
     assert [record["source"] for record in records] == [line.decode(errors="replace") for line in HOSTILE]
     assert [record["text"] for record in records] == plain
     keys = {"format_version", "source", "text", "score", "log_probability", "tokens", "logprobs", "alternatives"}
-    assert set(records[0]) == keys | {"unknown", "long", "cut"}
+    assert set(records[0]) == keys | {"unknown", "long", "cut", "confidence"}
     assert records[0]["score"] < 0 and records[1]["score"] == 0
 
 
@@ -345,3 +346,37 @@ def test_the_engine_of_many_lines_changes_only_if_their_answers_do_not(
         engines._open("packed")
         assert (chosen, decode["engine"], engines.in_use) == ("torch", "packed", "packed")
         assert app.brief_results(["I am hungry."], **decode) == before
+
+
+@pytest.mark.parametrize("kind", ["text", "json", "table"])
+def test_uncertain_translations_are_marked(run: Run, folder: Path, tmp_path: Path, kind: str) -> None:
+    texts = ["She sings.", "The cat is black and sleeps."]
+    certainty = [it.log_probability / len(it.logprobs) for it in clearhead.load(folder).results(texts)]
+    middle, half = sum(certainty) / 2, abs(certainty[0] - certainty[1]) / 4
+    assert half > 0
+    known = {
+        "measure": "chrf",
+        "certainty": [middle - half] * 10 + [middle + half] * 10,
+        "quality": [0.1] * 10 + [0.9] * 10,
+    }
+    save_files(folder, model_files(confidence=known))
+    expected = [it > middle for it in certainty]
+    if kind == "table":
+        (tmp_path / "in.csv").write_text("".join(f'"{it}"\n' for it in ["text", *texts]), encoding="utf-8")
+        done = run("translate", folder, "--data", tmp_path / "in.csv", "--error-rate", "20%")
+        rows = list(csv.DictReader(done.out.splitlines()))
+        assert [it["translation"] != "?" for it in rows] == expected
+        assert [float(it["confidence"]) > 0.8 for it in rows] == expected
+        return
+    done = run("translate", folder, *texts, "--error-rate", "20%", *["--json"] * (kind == "json"))
+    lines = done.out.splitlines()
+    if kind == "json":
+        assert [not json.loads(it)["rejected"] for it in lines] == expected
+        assert all(json.loads(it)["text"] != "?" for it in lines)
+    else:
+        assert [it != "?" for it in lines] == expected
+
+
+def test_pieces_cannot_be_rejected(run: Run, model_folder: Path) -> None:
+    done = run("translate", model_folder, "She sings.", "--stream", "--reject-below", "0.5")
+    assert done.code == 2 and "--stream" in done.err

@@ -1,0 +1,116 @@
+"""A report on an evaluation as a page: how far its answers can be trusted, and where its errors come from."""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from ..pictures.plain_page import document, line_chart, table
+from ..scoring import score_labels
+from ..scoring.bootstrap import FloatArray
+from ..scoring.confidence import Confidence, quality_of
+from .evaluation import Evaluation
+
+_ACCEPTED = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5, 0.25)  # shares of answers in the table
+_ROWS = 20
+_LONGEST = 200  # characters of a text
+_RARE = 5  # words in fewer texts say nothing
+
+
+def trust_report(evaluation: Evaluation) -> str:
+    """Return the report as HTML: scores, error rates by share of rejected answers, confusions, suspects, and words.
+
+    What can't be measured, such as confusions of translations, is left out.
+    """
+    judged, values = evaluation.judged, evaluation.scores.to_dict()
+    rows = [(name, number, note) for name, number, note in score_labels.rows(values, evaluation.too_long)]
+    parts = [f"<p>{score_labels.count_of(values)} of {escape(' + '.join(evaluation.data))}</p>", table((), rows)]
+    found = quality_of(judged.singly())
+    if found is not None and judged.answers:
+        measure, quality = found
+        if (confidence := judged.confidence()) is not None:
+            parts += _rates(confidence)
+        if measure == "accuracy":
+            parts += _confusions(evaluation)
+        if judged.certainty is not None:
+            parts += _suspects(evaluation, judged.certainty, quality, measure)
+        parts += _words(judged.sources, 1 - quality)
+    return document("Evaluation", "".join(parts))
+
+
+def _rates(confidence: Confidence) -> Iterator[str]:
+    every = [*confidence.thresholds()]
+    error = "error rate" if confidence.measure in ("accuracy", "exact_match") else f"1 - {confidence.measure}"
+    yield "<h2>Reject what is uncertain</h2>"
+    yield (
+        f"<p>If you reject the answers of the lowest confidence (<code>--reject-below</code>), "
+        f"the {error} of the others falls.</p>"
+    )
+    rows = []
+    for share in _ACCEPTED:
+        it = min(every, key=lambda one: abs(one.accepted - share))
+        row = (f"{1 - it.accepted:.1%}", f"{it.error:.2%}", f"{it.low:.2%} to {it.high:.2%}", f"{it.confidence:.4f}")
+        rows += [row] if row not in rows else []
+    yield table(("rejected", error, "95% interval", "lowest confidence"), rows)
+    points = [(1 - it.accepted, it.error) for it in reversed(every)]
+    highest = max(y for _, y in points)
+    label = f"{error}, from 0 to {highest:.1%}, by share of rejected answers, from 0 to {points[-1][0]:.0%}"
+    yield line_chart({error: points}, label)
+
+
+def _confusions(evaluation: Evaluation) -> Iterator[str]:
+    wrong = Counter[tuple[str, str]]()
+    for answer, references in zip(evaluation.answers, evaluation.references):
+        if answer not in references:
+            wrong[references[0], answer] += 1
+    if not wrong:
+        return
+    of, total, so_far = Counter(it[0] for it in evaluation.references), wrong.total(), 0
+    rows = []
+    for (right, answer), count in wrong.most_common(_ROWS):
+        so_far += count
+        rows.append((right, answer, f"{count:,}", f"{of[right]:,}", f"{count / total:.1%}", f"{so_far / total:.1%}"))
+    yield "<h2>The most costly confusions</h2>"
+    heads = ("correct label", "answer", "errors", "of", "share of all errors", "with those above")
+    yield table(heads, rows)
+
+
+def _suspects(evaluation: Evaluation, certainty: FloatArray, quality: FloatArray, measure: str) -> Iterator[str]:
+    confidence = evaluation.judged.confidence()
+    wrong = [place for place in (-certainty).argsort(kind="stable").tolist() if quality[place] < 0.5][:_ROWS]
+    if not wrong:
+        return
+    labels = measure == "accuracy"
+    yield f"<h2>{'Suspect labels' if labels else 'Suspect references'}</h2>"
+    yield "<p>Errors that the model was most confident of. In some of them, the data may be wrong.</p>"
+    rows = []
+    for place in wrong:
+        sure = f"{confidence(certainty[place]):.2f}" if confidence else f"{certainty[place]:.2f}"
+        right = " / ".join(evaluation.references[place])
+        rows.append((sure, *map(_cut, (right, evaluation.answers[place], str(evaluation.sources[place])))))
+    yield table(("confidence" if confidence else "certainty", "in the data", "answer", "source"), rows)
+
+
+def _words(sources: Sequence[str], errors: FloatArray) -> Iterator[str]:
+    """Yield the words whose texts have more errors than chance explains, by the standard score of their mean error."""
+    of_word = defaultdict[str, list[float]](list)
+    for source, error in zip(sources, errors.tolist()):
+        for word in {*re.findall(r"\w+", str(source).lower())}:
+            of_word[word].append(error)
+    mean, spread = float(errors.mean()), float(errors.std())
+    if not spread:
+        return
+    scored = [
+        (sum(own) - len(own) * mean, len(own), sum(own), word) for word, own in of_word.items() if len(own) >= _RARE
+    ]
+    ranked = sorted(((more / (spread * math.sqrt(n)), n, total, word) for more, n, total, word in scored), reverse=True)
+    rows = [(word, f"{n:,}", f"{total / n:.1%}", f"{z:.1f}") for z, n, total, word in ranked[:_ROWS] if z > 2]
+    if rows:
+        yield "<h2>Words behind the errors</h2>"
+        yield f"<p>Texts with these words have a higher mean error than all texts ({mean:.1%}).</p>"
+        yield table(("word", "texts", "mean error", "standard score"), rows)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
