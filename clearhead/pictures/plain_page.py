@@ -5,11 +5,12 @@ from html import escape
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem }
-body { color: #1d2430; background: #fff; overflow-wrap: anywhere }
+body { color: #1d2430; background: #fff }
 h2 { margin-top: 3rem } pre { background: #f3f5f8; padding: .6rem .8rem; overflow-x: auto }
 table { border-collapse: collapse; margin: .5rem 0 1.5rem }
 td, th { padding: .1rem .4rem; text-align: right; font: 13px monospace }
 .texts :is(td, th) { text-align: left; vertical-align: top; padding-right: 1rem }
+.texts td:last-child { overflow-wrap: anywhere }
 caption { text-align: left; color: #556 } .passed { color: #17702f } .failed { color: #b3261e } .to { color: #667 }
 nav li { font-variant-numeric: tabular-nums }
 @media (prefers-color-scheme: dark) {
