@@ -6,6 +6,7 @@ from typing import Any
 
 from ..config import Config
 from ..readers.media.media_in_memory import source_name
+from ..tokenization.codebook import Codebook
 from ..tokenization.offsets import unknown_texts, word_indices
 from ..tokenization.source_and_target import Tokenizers
 from .media.media_explanation import MediaExplanation
@@ -72,6 +73,7 @@ def explain(
         span=span,
         context=context,
         in_context=tuple(in_context),
+        codebook=tokenizers.target if isinstance(tokenizers.target, Codebook) else None,
         draw_page=page_frame,
     )
 

@@ -50,6 +50,18 @@ class ImageInput:
         n, size = self.across, self.patch_size
         return self.pixels.mean(2).reshape(n, size, n, size).mean((1, 3)) / 255
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The place of each position in words, counted from 1: "top left", "row 2, column 5"."""
+        last, middle = self.across - 1, self.across // 2
+        known = {(row * last, column * last): f"{('top', 'bottom')[row]} {('left', 'right')[column]}"
+                 for row in (0, 1) for column in (0, 1) if last}  # fmt: skip
+        if self.across % 2 and last:
+            known[middle, middle] = "centre"
+        places = [divmod(number, self.across) for number in range(self.across**2)]
+        found = [known.get((row, column), f"row {row + 1}, column {column + 1}") for row, column in places]
+        return ("class token",) * self.first + tuple(found)
+
     def describe(self) -> str:
         last, size = self.across - 1, self.patch_size
         token = "a class token, then " if self.first else ""
@@ -82,6 +94,11 @@ class AudioInput:
         """The positions to hide together, in at most 50 stretches."""
         size = -(-self.n_positions // _STRETCHES)
         return [[*range(n, min(n + size, self.n_positions))] for n in range(0, self.n_positions, size)]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The time in the middle of each position: "0.12 s"."""
+        return tuple(f"{number * self.step:.2f} s" for number in range(self.n_positions))
 
     def describe(self) -> str:
         return f"positions of {1000 * self.step:.0f} ms, {self.seconds:.2f} seconds in all"

@@ -66,8 +66,8 @@ def document(
     style, script = _static("page.css"), joined_scripts(entry, folders)
     content = json.dumps(_storable(data), ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_UNSAFE)
     policy = (
-        f"default-src 'none'; {allowed}img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; {allowed}img-src data:; media-src data:; style-src '{_hash(style)}'; "
+        f"script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
     )
     title = html.escape(f"{about} · Clearhead".encode("utf-8", "replace").decode())
     parts = {"policy": policy, "title": title, "style": style, "data": content, "script": script}

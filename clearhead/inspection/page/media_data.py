@@ -3,13 +3,18 @@
 import struct
 import zlib
 from base64 import b64encode
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...config.front_geometry import position_seconds
+from ...model.fronts.frames import Frames
+from ...readers.media.audio import wav_bytes
+from ...tokenization.codebook import Codebook
 from ..media.media_explanation import MediaExplanation
-from ..media.media_input import ImageInput
+from ..media.media_input import ImageInput, front_of
 from .arrays import float_array, shades_array, weights_array
 
 
@@ -22,15 +27,36 @@ def media_data(explanation: MediaExplanation) -> dict[str, Any]:
         picture = f"data:image/png;base64,{b64encode(png(read.pixels)).decode()}"
         found |= {"kind": "image", "picture": picture, "across": read.across, "first": read.first}
     else:
-        low, high = read.spectrogram.min(), read.spectrogram.max()
-        found |= {"kind": "audio", "step": read.step, "seconds": read.seconds}
-        found["spectrogram"] = shades_array((read.spectrogram - low) / max(high - low, 1e-9))
+        samples, front = explanation.forward.inputs[0][0].numpy(force=True), front_of(explanation.forward)
+        assert isinstance(front, Frames)
+        found |= _audio(read.spectrogram, read.seconds, read.step, samples, front.sample_rate)
     if not explanation.without_weights:
         maps = [explanation.maps(place, layer) for layer in range(explanation.n_layers(place))]
         found |= {"maps": [weights_array(it) for it in maps], "rollout": weights_array(explanation.rollout(place))}
         hidden = explanation.occlusion
-        found |= {"groups": [list(it) for it in hidden.groups], "falls": float_array(hidden.falls)}
+        names = read.names
+        found["hidden"] = [
+            names[it[0]] if len(it) == 1 else f"{names[it[0]]} to {names[it[-1]]}" for it in hidden.groups
+        ]
+        found |= {"groups": [list(it) for it in hidden.groups], "falls": float_array(hidden.falls.T)}
     return found
+
+
+def spoken_data(codebook: Codebook, ids: Sequence[int]) -> dict[str, Any]:
+    """Return the sound of an answer's codes, each of which is a position in time."""
+    patches, step = codebook.spectrogram(ids), position_seconds(codebook.sample_rate)
+    frames = patches.reshape(-1, patches.shape[-1])
+    found = _audio(frames, len(patches) * step, step, codebook.samples(ids), codebook.sample_rate)
+    return found | {"names": [f"{n * step:.2f} s" for n in range(len(patches))]}
+
+
+def _audio(
+    spectrogram: NDArray[Any], seconds: float, step: float, samples: NDArray[np.int16], rate: int
+) -> dict[str, Any]:
+    low, high = spectrogram.min(), spectrogram.max()
+    shades = shades_array((spectrogram - low) / max(high - low, 1e-9))
+    sound = {"b64": b64encode(wav_bytes(samples, rate)).decode()}
+    return {"kind": "audio", "step": step, "seconds": seconds, "spectrogram": shades, "sound": sound}
 
 
 def png(pixels: NDArray[Any]) -> bytes:

@@ -25,7 +25,7 @@ from ..views.explanation import Explanation
 from ..views.token_attribution import attribute_tokens
 from .arrays import float_array, shades_array
 from .choice_data import parts_off, predictions, reasons, search_data, spans_data
-from .media_data import media_data
+from .media_data import media_data, spoken_data
 from .part_data import attention_data, part_data
 
 FORMAT_VERSION = 1
@@ -93,6 +93,8 @@ def page_data(
         values["search"] = search_data(explanation, _candidates(explanation, values))
     if any(explanation.in_context):
         values["spans"] = spans_data(explanation)
+    if explanation.codebook is not None and explanation.answer:
+        values["spoken"] = spoken_data(explanation.codebook, explanation.said)
     if explanation.choice is not None and (values.get("alternatives") or values.get("labels")):
         try:
             values["why"] = reasons(explanation, _candidates(explanation, values))
@@ -159,7 +161,10 @@ def _tokens(explanation: Explanation, config: Config) -> dict[str, Any]:
             kind = ["mask" if text == mask_name else it for text, it in zip(names, kind)]
         return [{"text": text, "id": i, "kind": it} for text, i, it in zip(names, ids[key], kind)]
 
-    found = {key: named(key, names) for key, names in (*explanation.tokens.items(), ("outputs", explanation.outputs))}
+    pieces = {**explanation.tokens, "outputs": explanation.outputs}
+    if isinstance(explanation, MediaExplanation):
+        pieces["encoder"] = explanation.input.names
+    found = {key: named(key, names) for key, names in pieces.items()}
     first, written = next(iter(explanation.tokens)), iter(explanation.unknown)
     for it in found[first]:
         if it["kind"] == "unknown":
@@ -219,19 +224,22 @@ def fit(found: PageData) -> None:
     def bytes_of(array: Mapping[str, Any]) -> int:
         return sum(bytes_of(it) for it in array.values() if isinstance(it, Mapping)) + len(array.get("b64", ""))
 
+    sounds = {name: found.values[name] for name in ("media", "spoken") if "sound" in found.values.get(name, {})}
     for what, stack, names in (
         ("queries and keys of the encoder", "encoder", ("q", "k")),
         ("queries and keys of the decoder", "decoder", ("q", "k")),
         ("attention in the encoder", "encoder", ("weights",)),
+        ("the sound", "", ("sound",)),
         ("self-attention in the decoder", "decoder.self", ("weights",)),
         ("attention to the source", "decoder", ("weights",)),
     ):
         first, _, kind = stack.partition(".")
-        chosen = [it for it in attention if it.startswith(first) and it.endswith(kind)]
+        holder = attention if stack else sounds
+        chosen = [it for it in holder if it.startswith(first) and it.endswith(kind)]
         if size <= LARGEST:
             return
         for name in chosen:
-            size -= sum(bytes_of(attention[name].pop(it, {})) for it in names)
+            size -= sum(bytes_of(holder[name].pop(it, {})) for it in names)
             if "weights" in names:
                 del attention[name]
         if chosen:

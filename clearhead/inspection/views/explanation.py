@@ -12,6 +12,7 @@ from ...config import Config
 from ...config.front_geometry import position_seconds
 from ...errors import ConfigError
 from ...model.transformer import Decoder
+from ...tokenization.codebook import Codebook
 from ..record.forward_pass import Pass
 from ..record.parts import stacks
 from .alignment import align, alignment_layer, render_alignment, word_weights
@@ -48,6 +49,7 @@ class Explanation(RecordedAttention):
         span: the first and the last position of an answer that was found in the text.
         context: the text that the answer was searched for in.
         in_context: where each position that it read is in `context`, or None where no answer can start or end.
+        codebook: the sounds that the answer's tokens stand for, if it's speech.
         draw_page: returns the page of an explanation, for notebooks.
     """
 
@@ -66,6 +68,7 @@ class Explanation(RecordedAttention):
     span: tuple[int, int] | None = None
     context: str = ""
     in_context: tuple[tuple[int, int] | None, ...] = ()
+    codebook: Codebook | None = field(default=None, repr=False)
     draw_page: Callable[["Explanation"], str] | None = field(default=None, repr=False)
 
     @property

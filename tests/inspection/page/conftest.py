@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from clearhead.inspection.record.switches import without
 from clearhead.inspection.views.explanation import Explanation
 from clearhead.model.transformer import build
 from clearhead.tasks.registry import task_named, task_of
+from clearhead.tokenization.codebook import Codebook
 from clearhead.tokenization.source_and_target import train_tokenizers
 
 ENGLISH = ["I am hungry.", "You are late.", "She sings.", "We are here.", "They sleep well."]
@@ -51,6 +52,11 @@ MORE = {
         {**AUDIO, "data.labels": (), "model.n_classes": 0, "model.n_decoder_layers": 1},
         KINDS["audio"][2],
     ),
+    "speak": (
+        "speak",
+        {"model.n_decoder_layers": 2, "model.sample_rate": 8000, "model.n_mels": 12, "model.tie": "none"},
+        "She sings.",
+    ),
 }
 
 PROBES = (Path(__file__).parent / "probes.js").read_text(encoding="utf-8").split("\n", 1)[1].strip()
@@ -76,6 +82,9 @@ def explained(
     required = task_named(verb).required
     config = Config().assign({**required, **SMALL, "train.task": verb, **values, **changed}, "model")
     tokenizers = train_tokenizers(ENGLISH, FRENCH if verb == "translate" else ENGLISH, config.data)
+    if verb == "speak":
+        patches = np.random.default_rng(0).normal(size=(20, 4, 12)).astype(np.float32)
+        tokenizers = replace(tokenizers, target=Codebook(patches, 8000))
     sizes = {"model.src_vocab_size": tokenizers.source.vocab_size, "model.tgt_vocab_size": tokenizers.target.vocab_size}
     config = config.assign(sizes, "model")
     with torch.random.fork_rng():

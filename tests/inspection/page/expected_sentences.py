@@ -31,6 +31,18 @@ def same(found: str, expected: str) -> None:
         assert shown == pytest.approx(value, rel=6e-3, abs=6e-3 if abs(value) < 9 else 0), (found, expected)
 
 
+def in_words(name: str) -> str:
+    """The name of a position of the 4 x 4 patches of an image, or of a time, as the page writes it."""
+    found = re.fullmatch(r"r(\d)c(\d)", name)
+    if not found:
+        return name.replace("s", " s")
+    row, column = map(int, found.groups())
+    corner = {0: ("top", "left"), 3: ("bottom", "right")}
+    if row in corner and column in corner:
+        return f"{corner[row][0]} {corner[column][1]}"
+    return f"row {row + 1}, column {column + 1}"
+
+
 @dataclass(frozen=True)
 class Walk:
     """A page to walk through: a kind of model, and how it answers."""
@@ -61,24 +73,29 @@ class Truth:
         first = next(iter(explanation.tokens))
         read = self.trace[f"{first}.embedding"].inputs[0]
         self.read: Tensor = read
+        self.media = not explanation.forward.reads_tokens
         self.seen = (
-            self.named(self.read[0].tolist(), walk.unknown)
-            if read.dtype == torch.long
-            else list(explanation.tokens[first])
+            list(map(in_words, explanation.tokens[first]))
+            if self.media
+            else self.named(self.read[0].tolist(), walk.unknown, explanation.forward.pieces[first])
         )
+        self.hideable = self.seen
         with torch.inference_mode(), without(self.model, *walk.off):
             self.p = self.run(self.read)
-            size = self.read.size(1) if read.dtype == torch.long else 0
             self.falls = (
-                torch.stack([self.said(self.p) - self.said(self.run(self.hiding(s))) for s in range(size)])
-                if size
-                else None
+                torch.zeros(0, 0)
+                if self.media
+                else torch.stack(
+                    [self.said(self.p) - self.said(self.run(self.hiding(s))) for s in range(self.read.size(1))]
+                )
             )
+            if self.media and not explanation.without_weights:
+                self.falls = torch.from_numpy(explanation.occlusion.falls.T).float()
 
-    def named(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[str]:
+    def named(self, ids: Sequence[int], unknown: Sequence[str] = (), pieces: Any = None) -> list[str]:
         """The names of tokens, of which the unknown ones were written so."""
         lacking, found = iter(unknown), list[str]()
-        for i, piece in zip(ids, self.pieces(ids)):
+        for i, piece in zip(ids, (pieces or self.pieces)(ids)):
             names = {self.special.eos: "the end", self.special.bos: "start", self.special.pad: "pad"}
             found.append(next(lacking, "‹unk›") if i == self.special.unk else names.get(i, piece.removeprefix("▁")))
         return found
@@ -98,12 +115,12 @@ class Truth:
         return name if name == "the end" else f"[{name}]"
 
     def hidden(self, t: int, named: str) -> str:
-        if self.falls is None or t >= self.falls.size(1):
+        if t >= self.falls.size(1):
             return ""
         fall, s = self.falls[:, t].max(0)
         left = self.said(self.p)[t] - fall
         return (
-            f"Hide {self.bold(self.seen[s])} and the probability of {named} falls to {percent(left.exp())}. "
+            f"Hide {self.bold(self.hideable[s])} and the probability of {named} falls to {percent(left.exp())}. "
             if fall > 0.01
             else ""
         )
@@ -124,10 +141,12 @@ class Truth:
         if weights is not None:
             order = weights.argsort(descending=True, stable=True)[:3].tolist()
             found["Looked at"] = [it for s in order for it in (self.full(self.seen[s]), percent(weights[s]))]
-        if self.falls is not None and t < self.falls.size(1):
+        if t < self.falls.size(1):
             some = self.falls[:, t].abs().argsort(descending=True, stable=True)[:3].tolist()
             rows = [
-                (self.full(self.seen[s]), f"{-self.falls[s, t]:+.4f}") for s in some if abs(self.falls[s, t]) >= 0.005
+                (self.full(self.hideable[s]), f"{-self.falls[s, t]:+.4f}")
+                for s in some
+                if abs(self.falls[s, t]) >= 0.005
             ]
             found |= {"When hidden": [it for row in rows for it in row]} if rows else {}
         return found
@@ -237,8 +256,7 @@ class Labelled(Truth):
         super().__init__(walk, explanation)
         self.order = self.p.argsort(descending=True).tolist()
         self.names, self.count = [explanation.choice.labels[i] for i in self.order], len(explanation.choice.labels)
-        if self.falls is not None:
-            self.falls = self.falls[:, :1]  # those of the label that the model gave
+        self.falls = self.falls[:, :1]  # those of the label that the model gave
 
     def run(self, read: Tensor) -> Tensor:
         return self.model(read)[0].log_softmax(-1)
@@ -247,7 +265,7 @@ class Labelled(Truth):
         return p[self.p.argsort(descending=True)]
 
     def looks(self, t: int) -> Tensor | None:
-        weights = self.attention("encoder.1.self") if self.falls is None else None
+        weights = self.attention("encoder.1.self") if self.media else None
         return None if weights is None else weights[0] if self.model.head.pooling == "first" else weights.mean(0)
 
     def sentence(self, t: int) -> str:

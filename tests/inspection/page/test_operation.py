@@ -2,6 +2,9 @@
 
 import importlib.util
 import re
+import wave
+from base64 import b64decode
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 from clearhead.inspection.page.document import page_document, served_document
 
 from .conftest import KINDS, ask, explained, opened, page_of
+from .expected_sentences import in_words
 from .shown_numbers import rows
 
 COUNTED = """() => {
@@ -58,9 +62,62 @@ def test_a_cell_is_chosen_with_a_finger_or_the_arrow_keys(pages: Any, tab: Any) 
 def test_a_finger_moves_from_one_position_of_an_image_to_the_next(pages: Any, tab: Any) -> None:
     tab.set_viewport_size({"width": 390, "height": 900})
     opened(tab, pages("image")[0], "s=4")
+    named = {8: "row 3, column 1", 9: "row 3, column 2", 5: "row 2, column 2", 4: "row 2, column 1", 0: "top left"}
     for way, s in (("Down", 8), ("Next", 9), ("Up", 5), ("Previous", 4), ("Up", 0), ("Up", 0)):
-        tab.get_by_label(way, exact=True).click()
-        assert f"s={s}&" in tab.url and tab.locator(".steps .note").inner_text().startswith(f"r{s // 4}c{s % 4}, ")
+        tab.locator("#sentence").get_by_label(way, exact=True).click()
+        assert f"s={s}&" in tab.url and tab.locator(".steps .note").first.inner_text().startswith(f"{named[s]}, ")
+
+
+def lit(tab: Any) -> list[float]:
+    """How much each position of the opened head's picture is lit, compared with the most."""
+    opacity = "all => all.map(it => Number(it.style.fillOpacity))"
+    found = np.array(tab.locator(".open .patch").evaluate_all(opacity))
+    return (found / found.max()).tolist()
+
+
+def test_an_opened_head_lights_what_the_chosen_patch_looks_at(pages: Any, tab: Any) -> None:
+    path, explanation, _ = pages("image")
+    opened(tab, path, "k=encoder.self&l=1&h=1&s=4")
+    weights = explanation.trace["encoder.1.self"].weights.values[0, 1]
+    assert tab.locator(".open .thread").count() == 0
+    for s in (4, 9):
+        tab.locator(f".open .patch[data-s='{s}']").press("Enter")
+        assert lit(tab) == pytest.approx((weights[s] / weights[s].max()).tolist(), abs=3e-3)
+        said = tab.locator(".open figcaption").nth(1).inner_text()
+        where = in_words(explanation.tokens["encoder"][int(weights[s].argmax())])
+        assert f"looks at {where}" in said and said.endswith(f"{weights[s].max():.4f}")
+
+
+def test_a_recording_is_played_under_its_times(pages: Any, tab: Any) -> None:
+    path, explanation, data = pages("transcribe")
+    opened(tab, path, "k=decoder.cross&l=0&h=1&t=2")
+    with wave.open(BytesIO(b64decode(data["media"]["sound"]["b64"]))) as sound:
+        samples = np.frombuffer(sound.readframes(sound.getnframes()), "<i2")
+        assert sound.getframerate() == 8000 and samples.tolist() == explanation.forward.inputs[0][0].tolist()
+    marks = tab.locator("#sentence .clock span")
+    at = marks.evaluate_all("all => all.map(it => [parseFloat(it.textContent), parseFloat(it.style.left)])")
+    assert len(at) > 3 and all(left == pytest.approx(100 * time / explanation.input.seconds) for time, left in at)
+    tab.locator("#sentence .patch[data-s='5']").press("Enter")
+    tab.wait_for_function("document.querySelector('audio').duration > 0")
+    times = tab.evaluate("[document.querySelector('audio').duration, document.querySelector('audio').currentTime]")
+    assert times == pytest.approx([explanation.input.seconds, 0.2], abs=0.02)
+    weights = explanation.trace["decoder.0.cross"].weights.values[0, 1]
+    t = int(tab.locator(".answer [aria-pressed=true]").get_attribute("data-i"))
+    assert lit(tab) == pytest.approx((weights[t] / weights[t].max()).tolist(), abs=3e-3)
+
+
+def test_what_a_model_speaks_is_heard_and_seen_over_time(pages: Any, tab: Any) -> None:
+    path, explanation, data = pages("speak")
+    opened(tab, path, "t=0")
+    spoken, codes = data["spoken"], [it for it in data["tokens"]["outputs"] if it["kind"] == "text"]
+    assert spoken["seconds"] == pytest.approx(0.04 * len(codes)) and tab.locator("audio").count() == 1
+    tab.locator("#sentence .patch[data-s='1']").press("Enter")
+    assert "t=1" in tab.url and tab.locator(".steps .note").inner_text() == "0.04 s"
+    tab.locator(".source .token").nth(1).click()
+    cross = explanation.trace["decoder.1.cross"].weights.values[0].mean(0)[: len(codes), 1]
+    shown = tab.locator("#sentence .patch").evaluate_all("all => all.map(it => Number(it.style.fillOpacity))")
+    assert (np.array(shown) / max(shown)).tolist() == pytest.approx((cross / cross.max()).tolist(), abs=5e-3)
+    assert violations(tab, path, "dark") == []
 
 
 def test_the_flow_is_walked_with_the_keyboard(pages: Any, tab: Any) -> None:

@@ -3,7 +3,7 @@
 import {button, h} from "./dom.js";
 import {remember as writeHash} from "./state.js";
 
-const VERBS = {translate: "Translate", summarize: "Summarise", generate: "Continue", classify: "Classify", answer: "Answer", transcribe: "Transcribe", fill: "Fill", embed: "Embed"};
+const VERBS = {translate: "Translate", summarize: "Summarise", generate: "Continue", classify: "Classify", answer: "Answer", transcribe: "Transcribe", fill: "Fill", speak: "Speak", embed: "Embed"};
 const MEDIA = {image: "image/*", audio: "audio/*,.wav,.flac"};
 const LONGEST = 1000; // characters of a text that the address holds
 

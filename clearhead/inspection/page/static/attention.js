@@ -55,22 +55,20 @@ export function attention(page, state, asker, signal) {
   function mini(place, layer, head, l) {
     const canvas = h("canvas"), tick = h("i.tick"), off = layer.off(head), entropy = layer.entropy[head].toFixed(2), title = `${PLACES[place][0]} layer ${l + 1} head ${head + 1}`;
     const node = h("button.mini", {"data-k": place, "data-l": l, "data-h": head, "aria-label": `${title}, ${finding(page, place, layer, head)}${off ? "" : `, entropy ${entropy} bits`}`, onclick: () => state.set({k: place, l, h: head})}, h("span.frame", canvas, tick), h("small", off ? "off" : sort === "worth" ? signed(worth(place, l, head)) : entropy));
-    node.draw = () => off || paint(canvas, layer, head);
-    canvas.style.aspectRatio = layer.columns / layer.rows;
     minis.push({node, tick, place, layer, head, l});
-    return shown(node);
+    return shown(node, canvas, layer, head);
   }
 
   /** The mean of a layer's heads, at the end of its row. */
   function mean(place, layer, l) {
     const on = headsOn(layer).length, own = {...layer, off: () => !on, at: (_, row, column) => layer.mean(row, column)};
     const canvas = h("canvas", {role: "img", "aria-label": `${PLACES[place][0]} layer ${l + 1}, mean of ${on} heads, ${finding(page, place, own, 0)}`}), node = h("div.mini.mean", h("span.frame", canvas), h("small", on ? "mean" : "off"));
-    node.draw = () => on && paint(canvas, own, 0);
-    canvas.style.aspectRatio = layer.columns / layer.rows;
-    return shown(node);
+    return shown(node, canvas, own, 0);
   }
 
-  function shown(node) {
+  function shown(node, canvas, layer, head) {
+    node.draw = () => layer.off(head) || paint(canvas, layer, head);
+    canvas.style.aspectRatio = layer.columns / layer.rows;
     pictures.push(node);
     seen.observe(node);
     return node;

@@ -1,9 +1,9 @@
 // Everything about the chosen word, each block with a link to its view.
 
 import {bar, button, g, h, label, line, token} from "./dom.js";
-import {contributions, looks, saidAt, visible, whyRow} from "./data.js";
+import {contributions, fallsOf, looks, saidAt, visible, whyRow} from "./data.js";
 import {force, prefixAt, textsAt} from "./forcing.js";
-import {alternatives, fallsOf, origin} from "./sentence.js";
+import {alternatives, origin} from "./sentence.js";
 import {bySize, chance, count, largestOf, ordinal, percent, signed} from "./numbers.js";
 import {partKind, partName} from "./parts.js";
 
@@ -54,11 +54,11 @@ export function card(page, state, asker) {
     const p = page.logprobs[t], how = origin(page, t), weights = looks(page, t), found = [instead(page, asker, t)];
     if (weights.length) found.push(block("Looked at", "Attention", "attention", h("div.bars", most(weights).map(([s, w]) => [
       token(visible(page, t)[s]), bar(w, "share"), h("span.number", percent(w))]))));
-    const falls = page.words && fallsOf(page, t), lost = falls && most(falls).filter(it => Math.abs(it[1]) >= 0.005);
+    const falls = fallsOf(page, t), lost = falls && most(falls).filter(it => Math.abs(it[1]) >= 0.005);
     if (lost?.length) {
-      const largest = largestOf(page.words.falls.values);
-      found.push(block("When hidden", "Words", "words", h("div.bars", lost.map(([s, fall]) => [
-        token(page.source[s]), bar(Math.abs(fall) / largest, fall > 0 ? "against" : "for"), h("span.number", signed(-fall))]))));
+      const largest = largestOf(page.falls.values);
+      found.push(block("When hidden", ...(page.media ? ["Attention", "attention"] : ["Words", "words"]), h("div.bars", lost.map(([s, fall]) => [
+        token(page.hideable[s]), bar(Math.abs(fall) / largest, fall > 0 ? "against" : "for"), h("span.number", signed(-fall))]))));
     }
     if (page.lens) found.push(block("Rank by layer", "Layers", "layers wide", ranks(page, page.begins + t)));
     if (whyRow(page, t) !== null) {

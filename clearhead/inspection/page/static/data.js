@@ -28,6 +28,12 @@ export function decode(array) {
   return {shape, values};
 }
 
+/** An object whose arrays are decoded. */
+function decoded(some) {
+  const one = it => (it?.dtype ? decode(it) : it);
+  return Object.fromEntries(Object.entries(some).map(([name, it]) => [name, Array.isArray(it) ? it.map(one) : one(it)]));
+}
+
 export const PLACES = {
   "encoder.self": ["Encoder, self", "source looks at source"],
   "decoder.self": ["Decoder, self", "answer so far looks back"],
@@ -40,7 +46,7 @@ export const headsOn = layer => (layer.on ??= range(layer.heads).filter(head => 
 /** The mean of a number over the heads of a layer that are on. */
 const meanOf = (layer, of) => { const on = headsOn(layer); return on.reduce((sum, head) => sum + of(head), 0) / on.length; };
 
-const ANSWER_TOKENS = 30; // at most, as in clearhead/tasks/answer/windows.py
+const ANSWER_TOKENS = 30; // at most, as in tasks/answer/windows.py
 
 /** The attention modules of a place by layer, each with its decoded weights and lookups. */
 function attentionOf(data) {
@@ -73,16 +79,20 @@ export function prepare(data) {
   const places = Object.keys(PLACES).filter(it => attention[it]);
   const writes = rows.outputs.length > 0, crosses = writes && rows.encoder.length > 0, fills = Boolean(data.filled), finds = data.task === "answer";
   const source = crosses || !writes ? rows.encoder : rows.decoder.slice(0, begins + 1);
-  const words = data.words && Object.fromEntries(["whole", "nothing", "falls", "gradients"].filter(it => data.words[it]).map(it => [it, decode(data.words[it])]));
+  const [words, why, media, spoken, spans] = ["words", "why", "media", "spoken", "spans"].map(it => data[it] && decoded(data[it])), hideable = media?.hidden?.map(name => ({name})) ?? source;
   const answered = said(data, rows, {writes, fills, finds, begins, words});
-  return {...data, forced: data.forced ?? [], copies: data.parts.some(it => it.name.endsWith("pointer")), isOff: name => isOff(data, name), asked: data.source, ...answered, lastStep: data.parts.length - (answered.answer.length ? 0 : 1), measured: Object.values(data.without ?? {}).some(it => it.change !== null), attention, rows, places, writes, crosses, fills, finds, source, begins, words: words && {...words, error: data.words.error},
-    why: data.why && {...data.why, parts: decode(data.why.parts), logits: decode(data.why.logits)}, media: data.media && mediaOf(data.media), spans: data.spans && spansOf(data.spans)};
+  return {...data, forced: data.forced ?? [], copies: data.parts.some(it => it.name.endsWith("pointer")), isOff: name => isOff(data, name), asked: data.source, ...answered, lastStep: data.parts.length - (answered.answer.length ? 0 : 1), measured: Object.values(data.without ?? {}).some(it => it.change !== null), attention, rows, places, writes, crosses, fills, finds, source, begins, words, why, media, spoken, hideable, falls: (words ?? media)?.falls, spans: spans && spansOf(spans)};
 }
 
-/** Where an answer may start and end: how likely both are at each position, and what is between two. Position 0 stands for no answer. */
-function spansOf({found, logprobs, text, places}) {
-  const {values} = decode(logprobs), letters = [...text];
-  const start = places.map((_, s) => values[2 * s]), end = places.map((_, s) => values[2 * s + 1]), allowed = s => s === 0 || Boolean(places[s]);
+/** How far the log-probability of the answer's token t falls when each of `page.hideable` is hidden, or null. Of labels, that of the first is known. */
+export function fallsOf(page, t, method = "falls") {
+  const {shape: [size, columns], values} = page.words?.[method] ?? page.falls ?? {shape: []};
+  return t < columns ? Array.from({length: size}, (_, s) => values[s * columns + t]) : null;
+}
+
+/** How likely an answer starts and ends at each position; position 0 stands for none. */
+function spansOf({found, logprobs: {values}, text, places}) {
+  const letters = [...text], start = places.map((_, s) => values[2 * s]), end = places.map((_, s) => values[2 * s + 1]), allowed = s => s === 0 || Boolean(places[s]);
   const of = (from, to) => ({from, to, name: places[from] ? letters.slice(places[from][0], places[to][1]).join("") : "no answer", logp: start[from] + end[to], score: start[from] + end[to] - start[0] - end[0]});
   const answers = start.flatMap((_, a) => (places[a] ? end.slice(a, a + ANSWER_TOKENS).flatMap((_, n) => (places[a + n] ? [of(a, a + n)] : [])) : []));
   return {own: of(...(found ?? [0, 0])), start, end, allowed, of, best: [...answers, of(0, 0)].sort((a, b) => b.logp - a.logp).slice(0, 6)};
@@ -94,10 +104,6 @@ function said(data, rows, {writes, fills, finds, begins, words}) {
   if (fills) return {answer: data.filled.map(text => ({name: pieceName(text), own: true})), logprobs: data.logprobs};
   if (finds) return {answer: [{name: data.text || "no answer", own: Boolean(data.text)}], logprobs: [words ? words.whole.values[0] : 0]};
   return {answer: (data.labels ?? []).map(([name]) => ({name, own: false, kind: "label"})), logprobs: (data.labels ?? []).map(([, p]) => p)};
-}
-
-function mediaOf(media) {
-  return {...media, maps: media.maps?.map(decode), rollout: media.rollout && decode(media.rollout), falls: media.falls && decode(media.falls), spectrogram: media.spectrogram && decode(media.spectrogram)};
 }
 
 /** What could have been said at a place of the answer, most likely first: [text, log-probability, id]. Labels have one place. */

@@ -81,10 +81,10 @@ function tree(page, nameOf, act, line, written) {
   for (let n = first; n <= steps; n++) found.push(rect(x(n) - 54, 24, 108, most * ROW, {rx: 7, class: "column", "data-step": n}), label(x(n), 14, `step ${n}`, "small mid", {"data-step": n}));
   for (const it of nodes) {
     if (!(it.number in row)) continue;
-    const X = x(it.step), Y = y(row[it.number]), [px, py] = it.parent < 0 ? [8, y(0)] : [x(it.step - 1) + 44, y(row[it.parent])], best = won.has(it.number), lives = living.has(it.number);
-    edges.push([best, path(`M${px} ${py}C${px + 26} ${py} ${X - 66} ${Y} ${X - 44} ${Y}`, `edge${best ? " best" : lives ? " lives" : ""}`)]);
+    const X = x(it.step), Y = y(row[it.number]), [px, py] = it.parent < 0 ? [8, y(0)] : [x(it.step - 1) + 44, y(row[it.parent])], best = won.has(it.number), fate = best ? " best" : living.has(it.number) ? " lives" : "";
+    edges.push([best, path(`M${px} ${py}C${px + 26} ${py} ${X - 66} ${Y} ${X - 44} ${Y}`, `edge${fate}`)]);
     const name = `${nameOf(it)}, log-probability ${logp(it.log_probability)}, total ${logp(it.total)}, score ${logp(it.score)}, ${it.fate}`;
-    found.push(g("g", {class: `node${best ? " best" : lives ? " lives" : ""}`, "data-step": best ? it.step : null, "aria-label": name, ...act(it)},
+    found.push(g("g", {class: `node${fate}`, "data-step": best ? it.step : null, "aria-label": name, ...act(it)},
       g("title", name), rect(X - 44, Y - 22, 88, FINGER, {rx: 6}), label(X, Y - 1, begin(nameOf(it)), `${face(it.token)} mid`, {"aria-hidden": "true"}),
       label(X, Y + 13, written(it.log_probability), "small mid", {"aria-hidden": "true"})));
   }

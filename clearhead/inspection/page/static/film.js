@@ -57,7 +57,7 @@ export function film(page, state, asker, signal) {
 
 function unwatched(page) {
   return section("film", "Training film", null, null, h("div.none",
-    h("p", "This run wasn’t watched, so there is nothing to play. Train with a text to watch, and the page shows its heads, its layers and the loss, one frame for each evaluation:"),
+    h("p", "This run wasn’t watched. Train with a text to watch, and the page shows heads, layers and loss at each evaluation:"),
     h("pre", `clearhead train DATA --out MODEL --watch ${page.media ? "FILE" : quoted(page.asked.slice(0, 60))}`)));
 }
 
@@ -85,6 +85,5 @@ function strip(name, {shape: [heads, rows, columns], values}) {
 function lensOf(lens) {
   const rows = Object.entries(lens ?? {}).reverse();
   if (!rows.length) return "";
-  return scroller("What each layer would have predicted", h("table", h("caption.hidden", "What each layer would have predicted"),
-    h("tbody", rows.map(([name, tokens]) => h("tr", h("th", {scope: "row"}, layerName(name)), tokens.map(it => h("td.own", {dir: "auto"}, pieceName(it))))))));
+  return scroller("What each layer would have predicted", table("Predictions", [], rows.map(([name, tokens]) => [layerName(name), ...tokens.map(it => token({own: true, name: pieceName(it)}))])));
 }

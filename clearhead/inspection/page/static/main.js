@@ -26,7 +26,7 @@ function viewsOf(page) {
   const found = [["answers", "Answers", page.spans ? answers : null], ["flow", "Flow", flow], ["attention", "Attention", page.places.length ? attention : null], ["decoding", "Decoding", page.search?.nodes.length ? decoding : null],
     ["layers", "Layers", page.lens || page.why ? layers : null], ["words", "Words", page.words ? words : null], ["heads", "Heads off", page.without ? headsOff : null], ["film", "Film", film]].filter(it => it[2]);
   const first = it => it[0] === "answers" || it[0] === "words";
-  return page.writes ? found : [...found.filter(first), ...found.filter(it => !first(it))];
+  return page.writes ? found : found.sort((a, b) => first(b) - first(a));
 }
 
 /** Which values of the state this model has. */
@@ -35,7 +35,7 @@ function valid(page, live, views) {
   const parts = value => { const all = value.split(","); return (live || all.length === 1) && all.every(it => Object.hasOwn(page.without ?? {}, it)); };
   return (name, value) => ({t: () => value < page.answer.length, s: () => value < page.source.length, from: () => page.spans?.allowed(value), to: () => page.spans?.allowed(value), l: () => heads("l", value), h: () => heads("h", value), step: () => value <= page.lastStep,
     frame: () => value < (page.film?.frames.length ?? 0), k: () => page.places.includes(value), v: () => views.some(it => it[0] === value), off: () => parts(value),
-    method: () => ["falls", "gradients"].includes(value) && Boolean(page.words?.[value]), theme: () => ["light", "dark"].includes(value)})[name]();
+    method: () => Boolean(page.words?.[value]?.shape), theme: () => ["light", "dark"].includes(value)})[name]();
 }
 
 function bar(facts, views, toggleTheme, act) {

@@ -2,7 +2,7 @@
 
 import {bold} from "./dom.js";
 import {axes, choices, headsOn, logitOf, whyRow} from "./data.js";
-import {chance, count, percent, short, signed} from "./numbers.js";
+import {best, chance, count, percent, range, short, signed} from "./numbers.js";
 import {partPhrase} from "./parts.js";
 
 const NUMBERS = 3; // of a vector
@@ -40,7 +40,7 @@ function attends(page, it, row, name) {
   const [stack, number, kind] = it.name.split("."), place = `${stack}.${kind}`, layer = page.attention[place]?.[number], crosses = kind === "cross";
   const opening = crosses ? `${many(it.shape[1], "vector")} of the answer become queries; the ${page.rows.encoder.length} of the source become keys and values. ` : `${many(it.shape[1], "vector")} become queries, keys and values. `;
   if (!layer || !headsOn(layer).length) return [opening, layer ? "All heads are switched off." : "This attention doesn’t report its weights."];
-  const columns = axes(page, place)[1], weights = Array.from({length: layer.columns}, (_, c) => layer.mean(row, c)), most = weights.indexOf(Math.max(...weights));
+  const columns = axes(page, place)[1], weights = range(layer.columns).map(c => layer.mean(row, c)), most = best(weights);
   return [opening, `In each of ${many(layer.heads, "head")}, row by row, a query scores the keys it may see: `, name, " looks most at ", bold(columns[most]), ` (${percent(weights[most])}, the mean of its heads). The heads join into ${vectors(it.shape)}.`];
 }
 

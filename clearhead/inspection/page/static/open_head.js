@@ -3,14 +3,15 @@
 import {asTable, bold, g, h, label, path, picture, rect, reveal, scroller, table} from "./dom.js";
 import {PLACES, axes, decode, finding, rowOf} from "./data.js";
 import {css, drawCells, inkOn, shade} from "./colours.js";
-import {logp, signed, weight} from "./numbers.js";
+import {inputPicture} from "./media.js";
+import {best, logp, range, signed, weight} from "./numbers.js";
 
 const LARGEST = 16; // tokens of a matrix that is drawn with numbers
 const LEAST = 0.02, LEAST_LONG = 0.1, LINES = 600; // weights that are drawn as lines
 const LABEL = 82;
 const PITCH = 14, LABELLED = 128; // pixels of a cell with a label, and tokens that have one
 
-const best = (layer, head, row) => { let at = 0; for (let c = 1; c < layer.columns; c++) if (layer.at(head, row, c) > layer.at(head, row, at)) at = c; return at; };
+const weightsOf = (layer, head, row) => range(layer.columns).map(c => layer.at(head, row, c));
 const short = text => (text.length > 11 ? `${[...text].slice(0, 10).join("")}…` : text);
 
 export function openHead(page, state) {
@@ -22,10 +23,10 @@ export function openHead(page, state) {
   function chosen() {
     const {k, l, h: head} = state.now, layer = page.attention[k][l];
     const [row, column] = hover ?? kept ?? [limit(rowOf(page, k, state.now) ?? 0, layer.rows), null];
-    return {k, l, head, layer, row, column: column ?? best(layer, head, row), one: column !== null};
+    return {k, l, head, layer, row, column: column ?? best(weightsOf(layer, head, row)), one: column !== null};
   }
 
-  const text = (token, props, on) => g("text", {...props, class: `${token.own ? "own" : "ours"}${on ? " on" : ""}`}, short(token.name));
+  const text = (token, props) => g("text", {...props, class: token.own ? "own" : "ours"}, short(token.name));
 
   function cells({k, layer, head}) {
     const [rows, columns] = axes(page, k), wide = Math.max(22, Math.min(52, 350 / layer.columns)), high = layer.rows > 10 ? 27 : 34;
@@ -64,11 +65,17 @@ export function openHead(page, state) {
     }};
   }
 
+  /** Where the chosen row looks, over the input. What is pressed becomes the row, or in cross-attention the column. */
+  function overlay({k}) {
+    over = inputPicture(page.media, page.source, 360, s => (k === "encoder.self" ? state.set({s}) : keep([chosen().row, s])));
+    return over.node;
+  }
+
   function threads({k, layer, head}) {
     const [rows, columns] = axes(page, k), many = Math.max(layer.rows, layer.columns), pitch = many > 24 ? 14 : many > LARGEST ? 20 : 27, height = many * pitch + 12, width = Math.min(340, room), x1 = LABEL, x2 = width - LABEL;
     const y = (i, n) => 14 + (i * (height - 24)) / Math.max(1, n - 1), least = many > LARGEST ? LEAST_LONG : LEAST, found = [];
     for (let r = 0; r < layer.rows; r++) for (let c = 0; c < layer.columns; c++) { const w = layer.at(head, r, c); if (w > least && !layer.barred(r, c)) found.push([w, r, c]); }
-    if (!found.length) for (let r = 0; r < layer.rows; r++) { const c = best(layer, head, r); found.push([layer.at(head, r, c), r, c]); }
+    if (!found.length) for (let r = 0; r < layer.rows; r++) { const c = best(weightsOf(layer, head, r)); found.push([layer.at(head, r, c), r, c]); }
     found.sort((a, b) => b[0] - a[0]);
     const curves = found.slice(0, LINES).reverse().map(([w, r, c]) => g("path.thread", {d: `M${x1 + 4} ${y(r, layer.rows)}C${x1 + 60} ${y(r, layer.rows)} ${x2 - 60} ${y(c, layer.columns)} ${x2 - 4} ${y(c, layer.columns)}`, "data-r": r, "data-c": c, "stroke-width": (1 + 7 * w).toFixed(1), "stroke-opacity": faint(w), "data-w": w}));
     const names = [...rows.map((it, r) => [it, r, null, x1 - 6, y(r, layer.rows), "end"]), ...columns.map((it, c) => [it, null, c, x2 + 6, y(c, layer.columns), "start"])].map(([it, r, c, x, at, anchor]) =>
@@ -78,17 +85,18 @@ export function openHead(page, state) {
 
   const title = k => `${PLACES[k][0]} layer ${state.now.l + 1}, head ${state.now.h + 1}`;
   const named = (k, layer, head) => `${title(k)}, ${finding(page, k, layer, head)}`, faint = w => (0.15 + 0.8 * w).toFixed(2);
-  let cellView = null, pixelView = null;
+  let cellView = null, pixelView = null, over = null;
 
   function build() {
-    const it = chosen(), off = it.layer.off(it.head), small = Math.max(it.layer.rows, it.layer.columns) <= LARGEST;
+    const it = chosen(), off = it.layer.off(it.head), seen = page.media && it.k !== "decoder.self", small = !seen && Math.max(it.layer.rows, it.layer.columns) <= LARGEST;
     node.classList.toggle("none", off);
     if (off) return node.replaceChildren(`${title(it.k)} is switched off.`);
     node.replaceChildren(...content);
     cellView = small ? cells(it) : null;
     pixelView = small ? null : pixels(it);
     matrix.replaceChildren(scroller("Weights; arrow keys choose a cell", (cellView ?? pixelView).view), pixelView?.said ?? "");
-    lines.replaceChildren(threads(it));
+    over = null;
+    lines.replaceChildren((seen ? overlay : threads)(it));
     details.replaceChildren(asTable("This head as a table", () => weightsTable(it)));
     mark();
     tableOfProducts();
@@ -155,7 +163,8 @@ export function openHead(page, state) {
     });
     lines.querySelectorAll(".end").forEach(node => node.querySelector("text").classList.toggle("on", node.dataset.row !== undefined && node.dataset.row !== null ? Number(node.dataset.row) === row : layer.at(head, row, Number(node.dataset.column)) > 0.1));
     matrixTitle.replaceChildren(h("b", title(it.k)), " as a matrix; rows look at columns");
-    linesTitle.replaceChildren("and as lines; ", bold(rows[row]), " looks at ", bold(columns[column]), `, ${layer.at(head, row, column).toFixed(4)}`);
+    over?.light(weightsOf(layer, head, row), title(it.k), it.k === "encoder.self" ? row : column);
+    linesTitle.replaceChildren(`and ${over ? "over the input" : "as lines"}; `, bold(rows[row]), " looks at ", bold(columns[column]), `, ${layer.at(head, row, column).toFixed(4)}`);
     explain(it, rows, columns);
   }
 
@@ -164,7 +173,7 @@ export function openHead(page, state) {
     const {q, k} = layer.raw;
     if (!q || layer.barred(row, column)) return null;
     const width = q.shape.at(-1), one = (layer.queries ??= decode(q).values), other = (layer.keys ??= decode(k).values);
-    return Array.from({length: width}, (_, d) => (one[(head * layer.rows + row) * width + d] * other[(head * layer.columns + column) * width + d]) / Math.sqrt(width));
+    return range(width).map(d => (one[(head * layer.rows + row) * width + d] * other[(head * layer.columns + column) * width + d]) / Math.sqrt(width));
   }
 
   function explain(it, rows, columns) {

@@ -2,7 +2,7 @@
 
 import {chosenSpan, moved} from "./answers.js";
 import {bold, g, h, roving} from "./dom.js";
-import {choices, looks, saidAt, visible} from "./data.js";
+import {choices, fallsOf, looks, saidAt, visible} from "./data.js";
 import {inputPicture} from "./media.js";
 import {best, chance, ordinal, percent} from "./numbers.js";
 
@@ -51,10 +51,10 @@ function others(page, t) {
 
 /** What the numbers say about a word. It never says "because": attention is where the model looked, hiding is what it needed. */
 function plainly(page, t) {
-  const parts = [opening(page, t)], token = page.answer[t], falls = token && page.words && fallsOf(page, t);
+  const parts = [opening(page, t)], token = page.answer[t], falls = token && fallsOf(page, t);
   if (falls) {
     const s = best(falls);
-    if (falls[s] > 0.01) parts.push("Hide ", word(page.source[s]), page.copies ? ", though it can still be copied," : "", " and the probability of ", page.finds ? "this answer" : token.kind === "end" ? "stopping" : word(token), ` falls to ${chance(page.logprobs[t] - falls[s])}. `);
+    if (falls[s] > 0.01) parts.push("Hide ", word(page.hideable[s]), page.copies ? ", though it can still be copied," : "", " and the probability of ", page.finds ? "this answer" : token.kind === "end" ? "stopping" : word(token), ` falls to ${chance(page.logprobs[t] - falls[s])}. `);
   }
   if (token) parts.push(others(page, t));
   if (page.writes && page.answer.length === 1 && token.kind === "end") parts.push("The answer is empty. ");
@@ -71,12 +71,6 @@ function unread({source}) {
   return [unknown.length ? ["The vocabulary lacks ", list(unknown), "; the model reads ‹unk› there. "] : "", shared.length ? ["The model reads ", list(shared), " in parts. "] : ""];
 }
 
-/** How far the log-probability of the answer's token t falls when each source token is hidden. Of labels, that of the first is known. */
-export function fallsOf(page, t, method = "falls") {
-  const {shape: [size, columns], values} = page.words[method];
-  return t < columns ? Array.from({length: size}, (_, s) => values[s * columns + t]) : null;
-}
-
 /** The other tokens that the model weighed at a place of the answer, most likely first. */
 export const alternatives = (page, t) => (page.labels ? [] : choices(page, t).filter((_, i) => i !== saidAt(page, t)));
 
@@ -89,8 +83,8 @@ function answered(page) {
 }
 
 export function sentence(page, state) {
-  const {finds, spans} = page, seen = page.media && inputPicture(page, page.media.kind === "audio" ? 640 : 220, s => state.set(chooseSource(page, state.now, s)));
-  /** A token as a button: one of the answer with its probability, one that an answer can start or end at with the bars of both. */
+  const {finds, spans} = page, seen = page.media && inputPicture(page.media, page.source, page.media.kind === "audio" ? 640 : 220, s => state.set(chooseSource(page, state.now, s)));
+  /** A token as a button, with its probability, or those of a start and an end. */
   const button = (token, i, side) => {
     const said = side === "t" && chance(page.logprobs[i]), ends = side === "s" && spans?.allowed(i) && [spans.start[i], spans.end[i]], note = NOTES[token.kind];
     return h("button", {class: `token${token.own ? "" : " ours"}${token.kind === "label" ? " label" : ""}`, "data-side": side, "data-i": i, dir: token.own ? "auto" : null,
@@ -104,10 +98,11 @@ export function sentence(page, state) {
   const source = finds ? row("source", "The question", given.slice(1, between)) : row("source", "What the model read", seen ? seen.node : given);
   const text = finds && row("source", "The text", given.filter((_, i) => !i || (i > between && page.source[i].kind !== "end")));
   const answer = row("answer", "What it answered", page.answer.map((it, i) => button(it, i, "t")));
+  const {spoken} = page, sound = spoken && inputPicture(spoken, spoken.names.map(name => ({name})), 640, t => state.set({t}));
   const ribbons = g("svg.ribbons", {"aria-hidden": "true"}), say = h("p.say", {"aria-live": "polite"});
   const long = !seen && (finds || page.source.length + page.answer.length > 2 * RUNNING), apart = seen || !looks(page, 0).length;
   const stage = h("div", {class: `stage${long ? " running" : ""}${apart ? " apart" : ""}`},
-    h("p.who", asked(page)), source, text && [h("p.who", "in this text, where the answer ", h("i.first"), "starts and ", h("i"), "ends"), text], answer, h("p.who", answered(page)), ribbons);
+    h("p.who", asked(page)), source, text && [h("p.who", "in this text, where the answer ", h("i.first"), "starts and ", h("i"), "ends"), text], answer, h("p.who", answered(page)), sound?.node, ribbons);
   const node = h("section", {id: "sentence", "aria-label": "Sentence and answer"}, stage, say);
   for (const it of [!seen && source, text, answer]) if (it) roving(it, ".token");
 
@@ -145,6 +140,7 @@ export function sentence(page, state) {
   function update() {
     const {t, s} = state.now, weights = looks(page, t), lit = weights.length ? best(weights) : -1;
     seen?.light(weights, "Looked at", s);
+    sound?.light(s === null ? [] : spoken.names.map((_, i) => looks(page, i)[s] ?? 0), `Looks at ${page.source[s]?.name}`, t);
     const found = spans && chosenSpan(page, state.now);
     given.forEach((it, i) => { it.ariaPressed = s === i; it.classList.toggle("found", i >= found?.from && i <= found.to); });
     [...answer.children].forEach((it, i) => it.ariaPressed = t === i);

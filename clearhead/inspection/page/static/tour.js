@@ -1,15 +1,14 @@
 // A tour: a stop at each view, with a sentence about this model and this answer.
 
 import {bold, button, h} from "./dom.js";
-import {PLACES, choices, finding} from "./data.js";
+import {PLACES, choices, fallsOf, finding} from "./data.js";
 import {best, chance, count, ordinal, signed} from "./numbers.js";
 import {partTitle} from "./parts.js";
-import {fallsOf} from "./sentence.js";
 
 /** What to say at each view. */
 const SAYS = {
   sentence: page => [page.writes ? `The answer has ${count(page.answer.length)} tokens, each with its probability. ` : "", "Choose a word at any time; everything below is then about that one."],
-  answers: ({spans: {best: [first]}}) => ["Each word of the text has two bars: how likely the answer is to start there, and to end. Of all answers, ", h("b.other", {dir: "auto"}, first.name), ` is the most likely, at ${chance(first.logp)}.`],
+  answers: ({spans: {best: [first]}}) => ["Bars show how likely the answer is to start and to end at each word. Of all answers, ", bold(first, "other"), ` is the most likely, at ${chance(first.logp)}.`],
   flow: page => [`${count(page.lastStep + 1)} steps lead from your input to the answer, through ${Object.values(page.model.layers).join(" + ")} layers and ${count(page.model.parameters)} parameters. Play shows one after the other.`],
   attention: (page, {k, l, h: head}) => [`Each picture is a head, and a row in it shows where a token looks. In head ${head + 1} of layer ${l + 1} (${PLACES[k][0].toLowerCase()}), ${finding(page, k, page.attention[k][l], head)}.`],
   decoding: (page, {t}) => [`${count(page.search.nodes.length)} candidates were weighed in ${count(page.search.nodes.at(-1).step)} steps. At step ${t + 1}, `, bold(choices(page, t)[0], "other"), ` was the most likely, at ${chance(choices(page, t)[0].logp)}. The sliders change what would be drawn.`],

@@ -2,8 +2,8 @@
 
 import {around, button, h, markColumn, scroller, section, shownColumns} from "./dom.js";
 import {css, inkOn, leaning} from "./colours.js";
+import {fallsOf} from "./data.js";
 import {largestOf, logp, signed} from "./numbers.js";
-import {fallsOf} from "./sentence.js";
 
 const METHODS = {falls: "hiding", gradients: "integrated gradients"};
 const HOW = {
@@ -39,8 +39,8 @@ export function words(page, state) {
   function grid(method, places, largest) {
     const columns = columnsOf(method), values = places.map(i => fallsOf(page, i, method));
     const most = page.source.map((_, s) => Math.max(...values.map(it => Math.abs(it[s])))), order = [...most.keys()].sort((a, b) => most[b] - most[a]).slice(0, DOWN).sort((a, b) => a - b);
-    const head = h("tr", h("th", {scope: "col"}, "source"), places.map(i => h("th", {scope: "col", "data-t": i, class: columns[i].own ? "own" : "", dir: "auto"}, columns[i].name)));
-    const rows = order.map(s => h("tr", {"data-s": s}, h("th", {scope: "row", class: page.source[s].own ? "own" : "", dir: "auto"}, page.source[s].name),
+    const head = h("tr", h("th", {scope: "col"}, "source"), places.map(i => h("th", {scope: "col", "data-t": i, class: columns[i].own && "own", dir: "auto"}, columns[i].name)));
+    const rows = order.map(s => h("tr", {"data-s": s}, h("th", {scope: "row", class: page.source[s].own && "own", dir: "auto"}, page.source[s].name),
       places.map((i, c) => painted(h("td", {"data-t": i}, Math.abs(values[c][s]) < 0.005 ? "0" : signed(values[c][s])), values[c][s], largest))));
     const parts = [shownColumns(places, columns.length), order.length < page.source.length ? `The ${DOWN} words that mattered most.` : ""];
     return [h("table", h("caption.hidden", `Words that mattered, by ${METHODS[method]}`), h("thead", head), h("tbody", rows)), h("p.note", parts)];
