@@ -6,7 +6,7 @@ evidence, 1 - (1 - a)(1 - b). A cause that explains others takes weight from the
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -46,6 +46,10 @@ CAUSES: Mapping[str, Cause] = {
         "most targets are copies of their sources, and the model learns to copy",
         "remove these pairs from the training data",
         _SYMPTOMS,
+    ),
+    "same_target": Cause("most targets are the same text", "check how the file was made", ("unrelated", *_SYMPTOMS)),
+    "other_validation": Cause(
+        "the validation data is unlike the training data", "hold out a part of the training data", _SYMPTOMS
     ),
     "few_examples": Cause(
         "the training data has too few different examples",
@@ -164,21 +168,14 @@ class Diagnosis:
             lines += ["", f"{'most likely: ' if not place else 'also: '}{it.title}  ({it.weight:.0%})"]
             lines += [f"  {text}" for text in it.evidence]
             lines.append(f"  to mend it: {it.remedy}")
-        blamed = {blame.cause for blame in self._blames()} & {it.cause for it in suspects}
+        blamed = {it.cause for it in suspects}
         fine = [it for it in self.findings if not blamed & {blame.cause for blame in it.blames}]
         if not suspects:
             lines += ["", "nothing found that explains a bad result"]
             lines += [f"  {it.probe}: {it.measured}" for it in fine]
         elif fine:
             lines += ["", f"fine: {', '.join(dict.fromkeys(it.probe for it in fine))}"]
-        lines += [
-            "" * (not place) + f"not measured: {name} ({why})"
-            for place, (name, why) in enumerate(self.unmeasured.items())
-        ]
-        return "\n".join(lines)
-
-    def _blames(self) -> Iterable[Blame]:
-        return (blame for it in self.findings for blame in it.blames)
+        return "\n".join([*lines, *(f"not measured: {name} ({why})" for name, why in self.unmeasured.items())])
 
 
 def ranked(findings: Sequence[Finding]) -> list[Suspect]:
@@ -199,7 +196,9 @@ def ranked(findings: Sequence[Finding]) -> list[Suspect]:
         strongest = max((blame for blame, _ in known), key=lambda it: it.weight)
         entry = CAUSES.get(cause)
         title = strongest.title or (entry.title if entry else cause)
-        remedy = entry.remedy.format(strongest.remedy) if entry else f"clearhead train … {strongest.remedy}"
+        remedy = entry.remedy.format(strongest.remedy) if entry else strongest.remedy
+        if remedy.startswith("--"):
+            remedy = f"clearhead train … {remedy}"
         known.sort(key=lambda it: -it[0].weight)
         evidence = list(dict.fromkeys(finding.measured for blame, finding in known if blame.weight > 0.05))
         found.append(Suspect(cause, title, left[cause], evidence, remedy))

@@ -1,6 +1,7 @@
 """What the data says: tokens, lengths, copies, and whether sources and targets belong together."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,13 +14,15 @@ from ...readers.columns import is_number
 from ...tasks.classify.examples import LabelledExamples
 from ...tasks.examples import Examples
 from ...tasks.generate.examples import Blocks
+from ...tasks.sequences import Sequences as TextToText
 from ...tokenization.ragged import Ragged
+from ...training.report.floors import Floors
 from .causes import Blame, Finding, certainty
 from .diagnosed_run import Subject, sampled
 
 _COMPARED, _WORDS, _SHUFFLES = 3000, 150, 10  # examples and frequent words to compare, and permutations of the targets
 _WINDOW = 16  # tokens of running text that count as the same passage
-_FEW = 500  # different examples
+_FEW = 200  # different examples
 
 
 def data_probes(subject: Subject) -> Iterator[Finding]:
@@ -141,7 +144,13 @@ def _leak(subject: Subject) -> Finding | None:
     share = sum(it in seen for it in new) / len(new)
     what = "passages" if isinstance(examples, Blocks) else "examples"
     measured = f"{share:.0%} of {len(new):,} validation {what} are also in the training data"
-    return Finding("validation data", measured, {"share": share}, [Blame("leak", certainty(share, 0.25))])
+    numbers, blames = {"share": share}, [Blame("leak", certainty(share, 0.25))]
+    own, other = Floors.of(subject.task, examples, examples), subject.floors
+    if own is not None and other is not None:  # pairs of tokens are rarer in new data, but the tokens aren't
+        numbers |= {"unigram_in_training": own.unigram, "unigram": other.unigram}
+        measured += f"; by frequencies, their loss is {other.unigram:.2f}, and that of training data {own.unigram:.2f}"
+        blames.append(Blame("other_validation", certainty(other.unigram / max(own.unigram, 0.1) - 1.1, 0.2)))
+    return Finding("validation data", measured, numbers, blames)
 
 
 def _passages(tokens: Any) -> list[bytes]:
@@ -166,9 +175,15 @@ def _distinct(subject: Subject) -> Finding | None:
         copies = sum(a.strip() == b.strip() for a, b in zip(rows.sources, rows.targets)) / len(rows)
         measured += f"; {copies:.0%} have a target that equals the source"
         blames.append(Blame("copies", certainty(copies, 0.4)))
-    return Finding(
-        "different examples", measured, {"different": count, "examples": len(examples), "copies": copies}, blames
-    )
+        same = Counter(rows.targets).most_common(1)[0][1] / len(rows)
+        if isinstance(subject.task, TextToText):
+            measured += f"; {same:.0%} have the most common target"
+            blames.append(Blame("same_target", certainty(same, 0.3)))
+    if subject.config.data.split > 0.3 and not subject.config.data.valid:
+        title = f"data.split={subject.config.data.split} leaves few examples to train on"
+        blames.append(Blame("data.split", certainty(subject.config.data.split - 0.3, 0.3), "--split=0.02", title))
+    numbers = {"different": count, "examples": len(examples), "copies": copies}
+    return Finding("different examples", measured, numbers, blames)
 
 
 def _labels(subject: Subject) -> Finding | None:
@@ -212,7 +227,7 @@ def _coverage(subject: Subject) -> Finding | None:
         measured += f", and a word of a source has {numbers['tokens_per_word']:.1f} tokens on average"
     if size is not None and usual is not None:
         measured += f"; the vocabulary has {size:,} tokens ({usual:,} are usual)"
-    small = certainty(math.log2(usual / size) - 1, 2) if usual and size and size < usual else 0.0
+    small = certainty(math.log2(usual / size) - 1, 1.5) if usual and size and size < usual else 0.0
     small *= subject.config.data.tokenizer in ("bpe", "unigram")
     blames.append(Blame("vocabulary", 1 - (1 - certainty(unknown, 0.15)) * (1 - small), fix))
     return Finding("vocabulary", measured, numbers, blames)

@@ -158,7 +158,7 @@ class Subject:
             *("train.init_from", "train.seed", "train.steps", "train.epochs", "train.loss_on", "model.max_len"),
         )
         given = self.config.by_origin().get("user", {})
-        free = {"data.batch_tokens"} | (set[str]() if steps else {"train.steps", "train.epochs"})
+        free = {"data.batch_tokens", "data.vocab_size"} | (set[str]() if steps else {"train.steps", "train.epochs"})
         values = {it: value for it, value in given.items() if it in kept or (it.startswith(fixed) and it not in free)}
         config = Config().assign({"train.task": self.config.train.task}, "user").override(values)
         config = type(self.task).settle(config.assign({"data.modality": self.config.data.modality}, "data"))

@@ -78,7 +78,11 @@ def _validation(subject: Subject) -> Finding:
     if rise > _RISE:
         remedy = "--train.best=loss keeps the best weights" if kept else "add data, or raise --model.dropout"
         blames.append(Blame("overfitting", certainty(rise, 0.5) * (1.0 if kept else 0.6), remedy))
-    usual = subject.usual_steps
+    usual, train = subject.usual_steps, subject.config.train
+    if train.patience and subject.finished and steps[-1] < 0.8 * train.steps:
+        ended = f"train.patience={train.patience} ended the run after {steps[-1]:,} of {train.steps:,} steps"
+        early = certainty(1 - steps[-1] / train.steps, 0.5) * certainty(subject.unlearned, 0.7)
+        blames.append(Blame("train.patience", early, "--train.patience=0", ended))
     if usual is not None and steps[-1] < usual and gain > 0.02:
         few = certainty(math.log(usual / steps[-1]), math.log(8)) * certainty(subject.unlearned, 0.7)
         blames.append(Blame("few_steps", few, f"--steps={usual}"))

@@ -64,6 +64,12 @@ def _part(name: str) -> str:
     return f"{stack} {rest[0]}" if rest and not rest[0].isdecimal() and rest[0] != "weight" else stack
 
 
+def _block(name: str) -> str:
+    """Return the block that a weight is in, such as decoder.blocks.1, or else its part."""
+    parts = name.split(".")
+    return ".".join(parts[: parts.index("blocks") + 2] if "blocks" in parts else parts[:2])
+
+
 def _activity(subject: Subject) -> Iterator[Finding]:
     """Look for units that are never active, and for attention that is spread evenly."""
     active: dict[str, Tensor] = {}
@@ -75,8 +81,15 @@ def _activity(subject: Subject) -> Iterator[Finding]:
         return hook
 
     layers = {name: it for name, it in subject.model.named_modules() if isinstance(it, FeedForward)}
+    rows, model = subject.held_batches[0][:8], subject.model
+    loss, weights = subject.task.loss(model, subject.held_out, rows, smoothing=0.0), dict(model.named_parameters())
+    norms: dict[str, float] = {}
+    for name, gradient in zip(weights, torch.autograd.grad(loss, [*weights.values()], allow_unused=True)):
+        if gradient is not None:
+            norms[_block(name)] = math.hypot(norms.get(_block(name), 0.0), float(gradient.norm()))
+    listed = ", ".join(f"{name} {norm:.2g}" for name, norm in norms.items())
+    yield Finding("gradients by layer", f"norms of the gradient of one batch: {listed}", norms)
     handles = [it.inner.register_forward_hook(watch(name)) for name, it in layers.items()]
-    rows = subject.held_batches[0][:8]
     with evaluation(subject.model), torch.no_grad(), record(subject.model) as trace:
         subject.task.loss(subject.model, subject.held_out, rows, smoothing=0.0)
     for handle in handles:
@@ -170,7 +183,8 @@ def _search(subject: Subject) -> Iterator[Finding]:
     share = (gain - 2 * noise) / max(abs(mean + gain), 1e-9)
     numbers = {"own": mean, "greedy": mean + gain, "noise": noise, "length_ratios": lengths}
     weight = certainty(share, 0.25)
-    blames = [Blame(it, weight, f"(leave out {it})", f"{it}={config.value(it)} spoils the answers") for it in given]
+    fix = "leave out {}, also when you use the model"
+    blames = [Blame(it, weight, fix.format(it), f"{it}={config.value(it)} spoils the answers") for it in given]
     yield Finding("search", measured, numbers, blames or [Blame("search", certainty(share, 0.4))])
 
 

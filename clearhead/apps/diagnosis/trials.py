@@ -5,8 +5,7 @@ setting is to blame if its usual value reaches a clearly lower loss than the use
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -32,58 +31,44 @@ _SKIPPED = ("model.max_len", "model.n_classes", "train.steps", "train.epochs", "
 _SIZES = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers", "model.n_decoder_layers")
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A short training. `loss` is that on held-out examples after it; `norms` are gradient norms by layer at first."""
-
-    loss: float
-    losses: list[float]
-    seed: int = 0
-
-
 class Trials:
     """Runs trials of a subject, each of them once."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
-        self._known: dict[str, Trial] = {}
+        self._known: dict[str, float] = {}
         tokens = self._batch(subject.config)
         size = sum(it.numel() for it in subject.initial().parameters())
         steps = _WORK / (12 * size * tokens)
         self.steps = int(min(max(steps, _FEWEST), _STEPS))
-
-    @cached_property
-    def before(self) -> float:
-        """The loss before the first step."""
-        return self.subject.loss(self.subject.initial())
 
     @staticmethod
     def _batch(config: Recipe) -> int:
         return min(config.data.batch_tokens, max(_BATCH, config.data.max_len + 1))
 
     @cached_property
-    def own(self) -> Trial:
+    def own(self) -> float:
         return self.run(self.subject.config)
 
     @cached_property
     def noise(self) -> float:
         """What another seed changes, as a share of the loss; at least 2%."""
         other = self.run(self.subject.config, seed=self.subject.config.train.seed + 1)
-        return max(abs(other.loss - self.own.loss) / max(self.own.loss, 1e-9), 0.02)
+        return max(abs(other - self.own) / max(self.own, 1e-9), 0.02)
 
     def gain(self, loss: float) -> float:
         """Return what a trial that reaches this loss saves of it, less the noise, as a share."""
-        share = (self.own.loss - loss) / max(self.own.loss, 1e-9)
+        share = (self.own - loss) / max(self.own, 1e-9)
         return share - self.noise if share > 0.02 else min(share, 0.0)
 
-    def run(self, config: Recipe, *, seed: int | None = None, warmup: int | None = None) -> Trial:
-        """Train for a few steps. A loss that isn't finite ends it."""
+    def run(self, config: Recipe, *, seed: int | None = None, warmup: int | None = None) -> float:
+        """Train for a few steps, and return the loss on held-out examples; a large number if it isn't finite."""
         key = repr((config, seed, warmup))
         if key not in self._known:
             self._known[key] = self._run(config, seed, warmup)
         return self._known[key]
 
-    def _run(self, config: Recipe, seed: int | None, warmup: int | None) -> Trial:
+    def _run(self, config: Recipe, seed: int | None, warmup: int | None) -> float:
         subject, train = self.subject, config.train
         assert subject.data is not None
         task = type(subject.task)(subject.task.tokenizers, config)
@@ -91,22 +76,22 @@ class Trials:
         examples = subject.data.examples
         seed = train.seed if seed is None else seed
         plan = examples.batches(self._batch(config), seed, config.data.batch_sentences)
-        own = min(train.warmup, self.steps // 3) if warmup is None else warmup
+        long = round(self.steps * train.warmup / max(train.steps, 1))  # in proportion, if it's most of the run
+        own = max(min(train.warmup, self.steps // 3), long) if warmup is None else warmup
         schedule = Schedule(train.schedule, train.lr, own, self.steps, 0.0)
         update = Update(model, loss_of(task, examples, train.label_smoothing), train)
-        losses, batches, epoch = list[float](), list[IntArray](), 0
+        batches, epoch = list[IntArray](), 0
         for step in range(1, self.steps + 1):
             if not batches:
                 batches, epoch = plan.epoch(epoch), epoch + 1
             rows = [batches.pop(0)]
             count = plan.predictions(rows[0])
             try:
-                loss, _ = update(rows, max(count, 1), step=step, lr=schedule(step))
+                update(rows, max(count, 1), step=step, lr=schedule(step))
             except ClearheadError:  # it isn't finite
-                return Trial(_LOST, losses)
-            losses.append(loss / max(count, 1))
+                return _LOST
         reached = subject.loss(model, task)
-        return Trial(reached if math.isfinite(reached) else _LOST, losses)
+        return reached if math.isfinite(reached) else _LOST
 
 
 def trial_probes(subject: Subject) -> Iterator[Finding]:
@@ -134,33 +119,25 @@ def _one_batch(trials: Trials) -> Finding:
     model, count = subject.initial(config), plan.predictions(rows)
     update = Update(model, loss_of(task, examples, 0.0), config.train)
     schedule = Schedule("constant", config.train.lr, 10, 100)
-    losses = []
-    for step in range(1, 61):
-        try:
-            loss, _ = update([rows], max(count, 1), step=step, lr=schedule(step))
-        except ClearheadError:
-            loss = math.inf
-            break
-        losses.append(loss / max(count, 1))
-    last = losses[-1] if losses else math.inf
-    first = losses[0] if losses else math.inf
+    try:
+        losses = [update([rows], max(count, 1), step=n, lr=schedule(n))[0] / max(count, 1) for n in range(1, 61)]
+    except ClearheadError:  # it isn't finite
+        losses = [1.0, math.inf]
+    first, last = losses[0], losses[-1]
     share = last / first if math.isfinite(last) and first > 0 else 1.0
-    measured = (
-        f"60 steps on one batch, at the usual rate and without dropout, lower its loss from {first:.2f} to {last:.2f}"
-    )
-    return Finding(
-        "one batch", measured, {"first": first, "last": last}, [Blame("architecture", certainty(share - 0.5, 0.3))]
-    )
+    measured = f"60 steps on one batch, at the usual rate and without dropout, change its loss from {first:.2f} to "
+    blame = Blame("architecture", certainty(share - 0.5, 0.3))
+    return Finding("one batch", f"{measured}{last:.2f}", {"first": first, "last": last}, [blame])
 
 
 def _rates(trials: Trials) -> Iterator[Finding]:
     """Follow the learning rate up or down by factors of 10 and 3 for as long as that helps, then try the warmup."""
     subject, rate = trials.subject, trials.subject.config.train.lr
-    losses = {1.0: trials.own.loss}
+    losses = {1.0: trials.own}
 
     def at(factor: float) -> float:
         if factor not in losses:
-            losses[factor] = trials.run(subject.config.assign({"train.lr": rate * factor}, "machine")).loss
+            losses[factor] = trials.run(subject.config.assign({"train.lr": rate * factor}, "machine"))
         return losses[factor]
 
     for step in (10.0, 0.1):
@@ -173,21 +150,15 @@ def _rates(trials: Trials) -> Iterator[Finding]:
     best = min(losses, key=lambda it: losses[it])
     gain = trials.gain(losses[best])
     listed = ", ".join(f"{rate * it:.2g}: {losses[it]:.2f}" for it in sorted(losses))
-    measured = (
-        f"{trials.steps} steps from the initial weights reach, by learning rate, {listed} (before: {trials.before:.2f})"
-    )
-    far = abs(
-        math.log10(best)
-    )  # a short training likes higher rates than a long one, so that a factor of 3 is no error
+    measured = f"{trials.steps} steps from the initial weights reach, by learning rate, {listed}"
+    far = abs(math.log10(best))  # short trainings like higher rates than long ones, so a factor of 3 is no error
     weight = certainty(gain, 1.5 * _ENOUGH) * certainty(far, 0.9 if best < 1 else 1.1)
     title = _rate_title(rate, rate * best)
     blames = [Blame("train.lr", weight * _doubt(subject), f"--train.lr={rate * best:.2g}", title)] if best != 1 else []
-    numbers = {
-        "steps": trials.steps,
-        "losses": {f"{rate * it:.3g}": losses[it] for it in sorted(losses)},
-        "before": trials.before,
-    }
-    yield Finding("learning rates", measured, numbers, blames)
+    by_rate = {f"{rate * it:.3g}": losses[it] for it in sorted(losses)}
+    before = subject.loss(subject.initial())
+    numbers = {"steps": trials.steps, "losses": by_rate, "before": before}
+    yield Finding("learning rates", f"{measured} (before: {before:.2f})", numbers, blames)
     yield _warmup(trials, losses[best])
 
 
@@ -200,30 +171,26 @@ def _warmup(trials: Trials, best: float) -> Finding:
     subject, whole = trials.subject, trials.steps // 3
     own = min(subject.config.train.warmup, whole)
     other = trials.run(subject.config, warmup=0 if own else whole)
-    gain = trials.gain(other.loss)
-    measured = f"with {'no' if own else 'a'} warmup, {trials.steps} steps reach {other.loss:.2f}, "
-    measured += f"in place of {trials.own.loss:.2f}"
+    gain = trials.gain(other)
+    measured = f"with {'no' if own else 'a'} warmup, {trials.steps} steps reach {other:.2f}, "
+    measured += f"in place of {trials.own:.2f}"
     usual = subject.usual().train.warmup
     blames = []
     if not own:  # the more of what a better rate gains a warmup alone can gain, the more it's the warmup
-        share = (trials.own.loss - other.loss) / max(trials.own.loss - best, 1e-9)
+        share = (trials.own - other) / max(trials.own - best, 1e-9)
         weight = certainty(gain, _ENOUGH) * min(max(share, 0.0), 1.0)
         if not subject.config.model.pre_norm:  # they need one (Xiong et al. 2020), which often shows only later
             weight = max(weight, 0.75 * subject.unlearned)
             measured += "; there was none, and post-norm models need one"
         blames = [Blame("train.warmup", weight * _doubt(subject), f"--train.warmup={usual}", "there is no warmup")]
-    return Finding("warmup", measured, {"own": trials.own.loss, "other": other.loss}, blames)
+    return Finding("warmup", measured, {"own": trials.own, "other": other}, blames)
 
 
 def _settings(trials: Trials) -> Iterator[Finding]:
     """Compare the user's settings with the usual ones: all at once, then one by one if those are better."""
     subject = trials.subject
-    given = [
-        it
-        for it in subject.config.by_origin().get("user", ())
-        if it.startswith(("model.", "train.")) or it == "data.batch_tokens"
-    ]
-    given = [it for it in given if it not in _SKIPPED]
+    users = [it for it in subject.config.by_origin().get("user", ()) if it not in _SKIPPED]
+    given = [it for it in users if it.startswith(("model.", "train.")) or it == "data.batch_tokens"]
     usual = subject.usual()
     changed = [it for it in given if usual.value(it) != subject.config.value(it)]
     if not changed:
@@ -233,11 +200,9 @@ def _settings(trials: Trials) -> Iterator[Finding]:
         all_usual = trials.run(usual)
     except ClearheadError:
         return
-    total = trials.gain(all_usual.loss)
-    measured = (
-        f"with the usual settings, {trials.steps} steps reach {all_usual.loss:.2f} in place of {trials.own.loss:.2f}"
-    )
-    yield Finding("settings", measured, {"usual": all_usual.loss, "own": trials.own.loss, "changed": changed})
+    total = trials.gain(all_usual)
+    measured = f"with the usual settings, {trials.steps} steps reach {all_usual:.2f} in place of {trials.own:.2f}"
+    yield Finding("settings", measured, {"usual": all_usual, "own": trials.own, "changed": changed})
     if total < 0.02:
         return
     groups = [[it] for it in changed if it not in _SIZES]
@@ -247,17 +212,32 @@ def _settings(trials: Trials) -> Iterator[Finding]:
             config = subject.usual(*(it for it in given if it not in names))
         except ClearheadError:  # the others need it
             continue
-        reached = trials.run(config).loss
+        reached = trials.run(config)
         gain = trials.gain(reached)
         now = ", ".join(f"{it}={spell(subject.config.value(it))}" for it in names)
         value = [f"--{it}={_spelled(config.value(it))}" for it in names]
-        measured = f"without {now}, {trials.steps} steps reach {reached:.2f} in place of {trials.own.loss:.2f}"
-        weight = certainty(gain, _ENOUGH) * _doubt(subject)
-        weight *= min(gain / total, 1.0) if len(groups) > 1 else 1.0
+        measured = f"without {now}, {trials.steps} steps reach {reached:.2f} in place of {trials.own:.2f}"
+        weight = certainty(gain, _enough(subject, names)) * _doubt(subject)
+        weight *= min(1.25 * gain / total, 1.0) if len(groups) > 1 else 1.0
         title = f"{now} slows the learning"
         if names == ["train.lr"]:
-            title = _rate_title(subject.config.train.lr, config.train.lr)
+            rate, usual_rate = subject.config.train.lr, config.train.lr
+            title = _rate_title(rate, usual_rate)
+            weight *= certainty(abs(math.log10(rate / usual_rate)), 0.9)
         yield Finding(names[0], measured, {"gain": gain}, [Blame(names[0], weight, " ".join(value), title)])
+
+
+def _enough(subject: Subject, names: Sequence[str]) -> float:
+    """Return the gain for which a setting is blamed with a weight of 0.63.
+
+    A kind of optimizer or layer, or a small model, is a choice even if others learn faster. For numbers, the less the
+    run has learned, the less is enough.
+    """
+    if len(names) > 1 or names[0] in _SIZES:
+        return 0.15
+    if isinstance(subject.config.value(names[0]), str | bool):
+        return 0.25
+    return 0.15 - 0.1 * subject.unlearned
 
 
 def _spelled(value: Any) -> str:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from clearhead.api import train
+from clearhead.apps.diagnosis import all_probes
 from clearhead.apps.diagnosis.all_probes import diagnose
+from clearhead.apps.diagnosis.trials import trial_probes
 from clearhead.cli import main
 from clearhead.config import Config
 from clearhead.errors import DataError, ModelError
@@ -56,9 +58,12 @@ def plain(trained: Trained) -> Path:
     return trained(pairs())
 
 
-def causes(folder: Path, *files: str) -> list[str]:
-    with quick():
-        return [it.cause for it in diagnose(folder, files).suspects]
+def causes(folder: Path, *, trials: bool = False) -> list[str]:
+    """The causes that are reported, without short trainings unless they're asked for."""
+    with quick() as patch:
+        probes = [it for it in all_probes.PROBES if trials or it[1] is not trial_probes]
+        patch.setattr(all_probes, "PROBES", probes)
+        return [it.cause for it in diagnose(folder).suspects]
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -106,10 +111,28 @@ def test_validation_examples_from_the_training_data_come_first(trained: Trained,
     assert causes(trained(pairs(), **{"data.valid": [str(valid)]}))[0] == "leak"
 
 
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        (lambda source, target: (source, source), "copies"),
+        (lambda source, target: (source, "unone untwo"), "same_target"),
+    ],
+)
+def test_targets_that_teach_nothing_come_first(trained: Trained, change: Callable[..., Any], cause: str) -> None:
+    assert causes(trained([change(*it) for it in pairs()]))[0] == cause
+
+
+def test_validation_data_in_other_words_comes_first(trained: Trained, tmp_path: Path) -> None:
+    valid = tmp_path / "valid.tsv"
+    valid.write_text("".join(f"{it}\tsomething else {it}\n" for it, _ in pairs()[:50]), encoding="utf-8")
+    assert causes(trained(pairs(), **{"data.valid": [str(valid)], "data.tokenizer": "character", "data.max_len": 90,
+                                      "model.max_len": 99}))[0] == "other_validation"  # fmt: skip
+
+
 def test_frozen_blocks_and_a_rate_that_is_too_high_are_to_blame(trained: Trained) -> None:
     blocks = ["encoder.blocks.0", "decoder.blocks.0"]
     assert "train.freeze" in causes(trained(pairs(), **{"train.freeze": blocks}))
-    assert causes(trained(pairs(), **{"train.lr": 3.0}))[0] == "train.lr"
+    assert causes(trained(pairs(), **{"train.lr": 3.0}), trials=True)[0] == "train.lr"
 
 
 def test_one_label_for_all_but_a_few_comes_first(trained: Trained) -> None:

@@ -23,6 +23,7 @@ def blamed(
     usual: int | None = None,
     unlearned: float = 1.0,
     best: str = "loss",
+    **settings: Any,
 ) -> dict[str, float]:
     """The causes that the log of a run speaks for, with their weights. Losses and scores come every 10 steps."""
     log = [{"step": 10 * n, "loss": loss, "grad_norm": 1.0} for n, loss in enumerate(losses, 1)]
@@ -33,8 +34,9 @@ def blamed(
         floors=floors,
         reached=min(scores, default=None),
         usual_steps=usual,
+        finished=True,
         unlearned=unlearned,
-        config=Config().override({"train.lr": 0.1, "train.best": best}),
+        config=Config().override({"train.lr": 0.1, "train.steps": 30, "train.best": best, **settings}),
     )
     return {it.cause: it.weight for it in ranked([*log_probes(subject)])}
 
@@ -65,6 +67,12 @@ def test_far_fewer_steps_than_usual_are_to_blame_if_little_was_learned() -> None
     assert blamed([8, 7, 6], [8, 7, 6], usual=1000)["few_steps"] > 0.4
     assert "few_steps" not in blamed([8, 7, 6], [8, 7, 6], usual=1000, unlearned=0.0)
     assert "few_steps" not in blamed([8, 7, 6], [8, 7, 6], usual=30)
+
+
+def test_a_run_that_ended_early_by_its_patience_is_reported_with_it() -> None:
+    early = {"train.patience": 1, "train.steps": 300}
+    assert blamed([8, 7, 6], [8, 7, 7.5], **early)["train.patience"] > 0.4
+    assert "train.patience" not in blamed([8, 7, 6], [8, 7, 7.5], unlearned=0.0, **early)
 
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
