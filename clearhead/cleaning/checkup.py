@@ -19,8 +19,9 @@ from ..tasks.detect import find_task, with_modality, with_task
 from ..tasks.registry import task_of
 from .clean_files import expect_outputs, write_clean
 from .findings import DataCheck, Finding
-from .languages import language_faults
+from .languages import Column, language_faults
 from .misalignment import alignment_faults
+from .near_duplicates import near_duplicates
 from .text_faults import decoding_faults, personal_data
 
 _MOST, _CELLS = 50_000, 16_000_000  # examples of a part, and products of the lengths of source and target in words
@@ -151,11 +152,11 @@ def _check(
         faults.add("personal", ((i, why) for i, text in enumerate(side) if (why := personal_data(text))))
         longest = config.data.max_len if kind == "pairs" else 1 << 62
         faults.add("long", ((i, f"more than {longest} words") for i, it in enumerate(side) if _is_long(it, longest)))
-    notes = _model_faults(faults, part, sides)
-    keys = [spelling(text) for text in texts]
+        keys = [spelling(text) for text in texts]
     for name, known in held_out.items():
         faults.add("leak", ((i, f"also in the {name} data") for i, key in enumerate(keys) if key in known))
     faults.add("duplicate", _repeated(part, keys, kind, seen))
+    notes = _model_faults(faults, part, sides, kind)
     if kind == "labels":
         labels = [label for *_, label in part]
         faults.add("conflict", _conflicts(keys, labels))
@@ -163,13 +164,18 @@ def _check(
     return faults, notes
 
 
-def _model_faults(faults: Faults, part: list[Example], sides: list[list[str]]) -> list[str]:
+def _model_faults(faults: Faults, part: list[Example], sides: list[list[str]], kind: str) -> list[str]:
     """Add what models of the data itself find, and return notes on what they couldn't check."""
-    found = language_faults(sides[0], sides[1] if len(sides) > 1 else (), faults.places("encoding"))
+    columns = [Column(side) for side in sides]
+    found = language_faults(columns, faults.places("encoding"))
     faults.add("swapped", found.swapped)
     faults.add("copied", found.copied)
     faults.add("language", found.language)
-    if len(sides) == 1:
+    if kind != "texts":
+        labels = [label for *_, label in part] if kind == "labels" else [""] * len(part)
+        near = [(one, other) for one, other in near_duplicates(columns) if labels[one] == labels[other]]
+        faults.add("duplicate", ((one, f"nearly as line {part[other][0]:,}") for one, other in near))
+    if kind != "pairs":
         return found.notes
     shunned = faults.places("encoding", "swapped", "copied", "language")
     shifted, unrelated, odd, notes = alignment_faults([line for line, *_ in part], sides[0], sides[1], shunned)

@@ -43,8 +43,15 @@ class Column:
     """The texts of a column, and a model of their characters."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self.texts, self.grams = texts, Grams.of(texts)
-        self.model = CharacterModel.fit(self.grams, np.ones(len(texts)))
+        self.texts = texts
+
+    @cached_property
+    def grams(self) -> Grams:
+        return Grams.of(self.texts)
+
+    @cached_property
+    def model(self) -> CharacterModel:
+        return CharacterModel.fit(self.grams, np.ones(len(self.texts)))
 
     @cached_property
     def own(self) -> Floats:
@@ -96,22 +103,22 @@ class Column:
         return Counter(word for words in self.words for word in words)
 
 
-def language_faults(sources: Sequence[str], targets: Sequence[str], shunned: set[int]) -> LanguageFaults:
+def language_faults(columns: Sequence[Column], shunned: set[int]) -> LanguageFaults:
     """Find examples whose sides are swapped, copied or in other languages.
 
     Args:
-        targets: those of the sources; empty if only the texts of one column are to be checked.
+        columns: sources and targets, or the texts alone.
         shunned: indices of examples not to learn from or to judge, such as wrongly decoded ones.
     """
-    found, n = LanguageFaults([], [], [], []), len(sources)
-    found.copied.extend(_copies(sources, targets))
+    found, n, has_targets = LanguageFaults([], [], [], []), len(columns[0].texts), len(columns) > 1
+    if has_targets:
+        found.copied.extend(_copies(columns[0].texts, columns[1].texts))
     if n < _FEWEST:
         found.notes.append(f"languages weren't checked: fewer than {_FEWEST} lines")
         return found
     usable = np.ones(n)
     usable[sorted(shunned)] = 0
-    columns = [Column(sources), *([Column(targets)] if targets else [])]
-    if targets:
+    if has_targets:
         source, target = columns
         is_source, is_target = (  # log-likelihood ratios for being in the language of the own column
             one.own - other.model.log_probabilities(one.grams) for one, other in ((source, target), (target, source))
@@ -122,7 +129,7 @@ def language_faults(sources: Sequence[str], targets: Sequence[str], shunned: set
             _judge(found, source, target, is_source, is_target, shunned)
     wrong = sorted({place for faults in (found.swapped, found.copied, found.language) for place, _ in faults})
     usable[wrong] = 0
-    for name, column in zip(("source", "target") if targets else ("text",), columns):
+    for name, column in zip(("source", "target") if has_targets else ("text",), columns):
         found.language.extend((place, f"the {name} is unlike the others") for place in column.foreign(usable).tolist())
     return found
 

@@ -4,8 +4,10 @@ import random
 
 import pytest
 
-from clearhead.cleaning.languages import language_faults
+from clearhead.cleaning.languages import Column, LanguageFaults
+from clearhead.cleaning.languages import language_faults as faults_of_columns
 from clearhead.cleaning.misalignment import alignment_faults
+from clearhead.cleaning.near_duplicates import near_duplicates
 
 N = 600
 
@@ -35,6 +37,10 @@ def pairs() -> list[tuple[str, str]]:
 
 def sides(pairs: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
     return [source for source, _ in pairs], [target for _, target in pairs]
+
+
+def language_faults(sources: list[str], targets: list[str], shunned: set[int]) -> LanguageFaults:
+    return faults_of_columns([Column(sources), Column(targets)], shunned)
 
 
 def places(faults: list[tuple[int, str]]) -> list[int]:
@@ -90,3 +96,22 @@ def test_few_pairs_and_columns_of_one_language_are_said_not_to_be_checked(pairs:
     assert "alignment wasn't checked" in notes[0]
     copies = language_faults(sources, sources, set())  # such as a task of copying
     assert not copies.copied
+
+
+def test_near_duplicates_have_a_word_less_or_a_typing_error_but_no_other_word(pairs: list[tuple[str, str]]) -> None:
+    sources, targets = sides(pairs)
+    longest = sorted(range(N), key=lambda it: -len({*sources[it].split()}))[:4]
+    first, *rest = sources[longest[0]].split()
+    sources += [" ".join(rest), sources[longest[1]].replace(first, first), sources[longest[2]], sources[longest[3]]]
+    wrong = targets[longest[1]].split()
+    wrong[-1] = wrong[-1][:-3] + "xqj"
+    other = targets[longest[2]].split()
+    other[0] = next(it for it in OTHER if it not in other)
+    targets += [targets[longest[0]], " ".join(wrong), " ".join(other), " ".join(targets[longest[3]].split()[::-1])]
+    found = dict(near_duplicates([Column(sources), Column(targets)]))
+    assert {place: found.get(place) for place in (N, N + 1, N + 3)} == {
+        N: longest[0],
+        N + 1: longest[1],
+        N + 3: longest[3],
+    }
+    assert N + 2 not in found
