@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 ALARM = 0.4  # weight from which a cause is reported
+_FINE = 0.1  # weight below which a measurement speaks against a cause
 
 
 @dataclass(frozen=True)
@@ -168,11 +169,10 @@ class Diagnosis:
             lines += ["", f"{'most likely: ' if not place else 'also: '}{it.title}  ({it.weight:.0%})"]
             lines += [f"  {text}" for text in it.evidence]
             lines.append(f"  to mend it: {it.remedy}")
-        blamed = {it.cause for it in suspects}
-        fine = [it for it in self.findings if not blamed & {blame.cause for blame in it.blames}]
+        fine = [it for it in self.findings if all(blame.weight < _FINE for blame in it.blames)]
         if not suspects:
             lines += ["", "nothing found that explains a bad result"]
-            lines += [f"  {it.probe}: {it.measured}" for it in fine]
+            lines += [f"  {it.probe}: {it.measured}" for it in self.findings]
         elif fine:
             lines += ["", f"fine: {', '.join(dict.fromkeys(it.probe for it in fine))}"]
         return "\n".join([*lines, *(f"not measured: {name} ({why})" for name, why in self.unmeasured.items())])
