@@ -22,6 +22,7 @@ from ..decode.beams import Hypothesis
 from ..decode.model_handle import ModelHandle
 from ..decode.rules import Rules
 from ..decode.writer import Grow, Read, TextStream, Writer
+from ..errors import ConfigError, unknown
 from ..readers.lines import one_line
 from ..readers.pairs import Report
 from ..scoring.confidence import Confidence
@@ -304,6 +305,25 @@ class Speaker(Translator):
         for source in texts:
             check_filled(source, "speak")
         return [self.sound(it.text) for it in self.brief_results(texts, **(ONE | decode))]
+
+    @property
+    def voices(self) -> tuple[str, ...]:
+        """The voices of the training data, if its table had a column for them."""
+        return self.loaded.config.data.labels
+
+    def voiced(self, text: str, voice: str) -> str:
+        """Return a text that is spoken with a voice.
+
+        Raises:
+            ConfigError: the model doesn't know the voice.
+        """
+        if not self.voices:
+            what, expected = "the model has no voices to choose from", "no voice, or a text that begins with its name"
+            fix = "to train such a model, add a column named voice to the table"
+            raise ConfigError(what, expected=expected, fix=fix, name="voice", value=voice)
+        if voice not in self.voices:
+            raise unknown(f"the model has no voice {voice!r}", voice, self.voices, "voice")
+        return f"{voice} {text}"
 
     def sound(self, codes: str) -> "tuple[NDArray[np.int16], int]":
         """Return the sound of codes, the `text` of a record: samples (N,) and their rate."""

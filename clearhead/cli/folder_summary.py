@@ -52,7 +52,11 @@ def render_folder(config: Config, about: dict[str, Any]) -> str:
     trained = f"finished at step {finished:,}" if finished is not None else "not finished"
     rows = [
         ("task", config.train.task or "translate"),
-        *([("labels", _labels(config.data.labels))] if config.data.labels else []),
+        *(
+            [("voices" if config.train.task == "speak" else "labels", _labels(config.data.labels))]
+            if config.data.labels
+            else []
+        ),
         ("folder", about["folder"]),
         ("trained", trained if data["train"] else "by another program"),
         *([("data", ", ".join(data["train"]) + (f" ({more})" if more else ""))] if data["train"] else []),

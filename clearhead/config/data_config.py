@@ -88,7 +88,9 @@ class DataConfig:
     unanswerable: bool = fact(
         False, "whether some training questions have no answer in their text (default: detected from the data)"
     )
-    labels: tuple[str, ...] = fact((), "all labels of the training data (default: detected from the data)")
+    labels: tuple[str, ...] = fact(
+        (), "all labels of the training data, or all voices (default: detected from the data)"
+    )
     thresholds: tuple[float, ...] = fact(
         (), "probability from which a text has each label, if it can have several (chosen after training; default: 0.5)"
     )

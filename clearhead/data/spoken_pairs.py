@@ -1,6 +1,6 @@
 """Texts with recordings of them: the data of transcription, with its sides exchanged."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
@@ -19,17 +19,33 @@ from .encoding import Encoded
 from .forms import TRANSCRIPTS, MediaForm
 from .media_encoding import AudioLoader, MediaEncoder
 
-_READ = replace(TRANSCRIPTS, target="text", plural=("recordings", "texts"))
+_READ = replace(TRANSCRIPTS, target="text", plural=("recordings", "texts"), voices=True)
+_VOICES = ("voice", "speaker")  # names of the column with the name of each text's voice
 _SPOKEN = replace(_READ, source="text", target="recording", plural=("texts", "recordings"), item="pair")
 _LEARN = 2_000  # recordings that a codebook learns from
 
 
 class SpokenSource(MediaSource):
-    """Texts with the names of their recordings, from a table of both."""
+    """Texts with the names of their recordings, from a table of both.
+
+    If the table has a column `voice` or `speaker`, each text begins with what's in it.
+    """
 
     def __init__(self, data_or_paths: Any, data: DataConfig) -> None:
         columns = replace(data, source_column=data.target_column, target_column=data.source_column)
         super().__init__(data_or_paths, columns, _READ, "audio")
+        if not columns.target_column and (voice := _named(_VOICES, self.columns)):
+            text = _named(_READ.target_names, self.columns)
+            if text is None:
+                what, fix = (
+                    f"the table has the column {voice!r}, but no column named text",
+                    "name it with --text COLUMN",
+                )
+                raise DataError(what, expected="a text next to each voice", fix=fix, name="data.source_column")
+            self.close()
+            columns = replace(columns, target_column=f"{voice},{text}")
+            super().__init__(data_or_paths, columns, _READ, "audio")
+        self.has_voices = "," in columns.target_column
         self.roles = _SPOKEN
 
     def __iter__(self) -> Iterator[Pair]:
@@ -40,6 +56,11 @@ class SpokenSource(MediaSource):
     @property
     def _expected(self) -> str:
         return "a table of texts and paths of recordings"
+
+
+def _named(names: Sequence[str], columns: Sequence[str]) -> str | None:
+    """Return the first column with one of some names, or None."""
+    return next((it.strip() for it in columns if it.strip().casefold() in names), None)
 
 
 class SpokenForm(MediaForm):

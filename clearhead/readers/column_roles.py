@@ -41,6 +41,7 @@ class Roles:
     known: frozenset[str] = frozenset()  # labels of a trained model, which identify their column
     separator: str = ""  # of the labels in a cell, if a text has several
     targets: bool = False  # each label is in a column of its own, and becomes "name=label" with the column's name
+    voices: bool = False  # a target may have two columns: the name of a voice, and a text
     numbers: bool = False  # targets are numbers, which are found by their content alone
 
     def fault(self, source: str, target: str) -> str | None:
@@ -67,7 +68,7 @@ class Roles:
         Raises:
             DataError: there's no such column, or only one although each of several has a label.
         """
-        several = self.separator and "," in data.target_column
+        several = (self.separator or self.voices) and "," in data.target_column
         found = asked_places(sample.file, sample.names, data.target_column, sample.what) if several else ()
         if self.targets and len(found) < 2:
             named = f"only {data.target_column!r}" if data.target_column else "none"
@@ -88,7 +89,15 @@ class Roles:
             raise DataError(what, expected=why, fix="rename the column", name=file, value=wrong)
 
     def joined(self, names: Sequence[str], cells: Sequence[str | None]) -> tuple[str, str]:
-        """Return the labels in several columns, one per line, and ""; or "" and the reason why a cell is unusable."""
+        """Return the labels in several columns, one per line, and ""; or "" and the reason why a cell is unusable.
+
+        A voice and a text are joined by a space.
+        """
+        if self.voices:
+            empty = next((name for name, cell in zip(names, cells) if not (cell or "").strip()), None)
+            wrong = f"{names[0]} of several words" if len((cells[0] or "").split()) > 1 else ""
+            wrong = f"empty {empty}" if empty else wrong
+            return ("", wrong) if wrong else (" ".join(cell.strip() for cell in cells if cell), "")
         if not self.targets:
             return flagged(names, cells)
         for name, cell in zip(names, cells):

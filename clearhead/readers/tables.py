@@ -123,6 +123,8 @@ class Table:
             target, wrong = self.roles.joined(self.labels, [cells[it] for it in self.several])
         else:
             target = self.roles.labels_in(cells[self.columns[1]])
+        if wrong and self.roles.voices and source.strip():
+            return source, target, wrong
         return source, target, self.roles.fault(source, target) or wrong
 
     @cached_property

@@ -175,7 +175,7 @@ class InitFrom:
             mean = "numbers with mean {:.4g} and standard deviation {:.4g}"
             return f"{self.path} predicts {mean.format(*then)}; its head is rescaled to {mean.format(*now)}"
         known, labels = self.config.data.labels, config.data.labels
-        if not known or not (new := [it for it in labels if it not in known]):
+        if not known or not task_of(config).has_labels or not (new := [it for it in labels if it not in known]):
             return ""
         named = ", ".join(map(shown, new[:_NAMED])) + ", …" * (len(new) > _NAMED)
         return f"{self.path} doesn't know {len(new):,} of {len(labels):,} labels ({named}), so the head starts fresh"

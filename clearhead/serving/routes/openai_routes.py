@@ -33,7 +33,7 @@ class Embeddings(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Speech(msgspec.Struct, forbid_unknown_fields=True):
-    """Body of /v1/audio/speech. Clients have to send a voice, which has no effect: the text decides."""
+    """Body of /v1/audio/speech. Clients have to send a voice, which has no effect if the model has none."""
 
     model: str
     input: str
@@ -85,8 +85,11 @@ async def speech(request: Request) -> Response:
     if not body.input.strip():
         raise RequestError(400, "the text is blank", expected="a text to speak", name="input", value=body.input)
     model.limits.check_texts([body.input], "input")
-    [found] = await answered(request, model, Work.of("results", {"n_best": 1}), [body.input])
-    sound = await asyncio.to_thread(cast(Speaker, model.app).sound, found.text)
+    app, text = cast(Speaker, model.app), body.input
+    if body.voice is not None and app.voices:
+        text = app.voiced(text, body.voice)
+    [found] = await answered(request, model, Work.of("results", {"n_best": 1}), [text])
+    sound = await asyncio.to_thread(app.sound, found.text)
     return Response(wav_bytes(*sound), media_type="audio/wav")
 
 

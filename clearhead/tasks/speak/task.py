@@ -82,7 +82,8 @@ class Speech(Sequences):
 
     @classmethod
     def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
-        return {**origin_of(data, config), **_RECORDINGS.from_data(data, config)}
+        voices = {text.split()[0] for text in data.texts()[0]} if data.source.has_voices else ()
+        return {**origin_of(data, config), **_RECORDINGS.from_data(data, config), "data.labels": tuple(sorted(voices))}
 
     @classmethod
     def texts(cls, data: Any) -> Sequence[str]:

@@ -266,6 +266,17 @@ def test_a_text_is_spoken(served, client) -> None:
     assert (reply.status, reply.headers["content-type"], reply.body) == (200, "audio/wav", found)
 
 
+def test_a_voice_is_chosen_by_its_name(served, monkeypatch) -> None:
+    monkeypatch.setattr(type(served.shelf.models["voice"].app), "voices", ("She", "anna"))
+    body = {"model": "voice", "input": "sings."}
+    chosen, plain, unknown = (
+        served.post("/v1/audio/speech", body | it)
+        for it in ({"voice": "She"}, {"input": "She sings."}, {"voice": "alloy"})
+    )
+    assert chosen.status == 200 and chosen.body == plain.body
+    assert unknown.status == 400 and json.loads(unknown.body)["error"]["param"] == "voice"
+
+
 @pytest.mark.parametrize(
     ("body", "status", "name"),
     [

@@ -226,3 +226,59 @@ def test_texts_without_recordings_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(ClearheadError) as caught:
         run(tmp_path / "model", [("a", "b"), ("b", "c")])
     assert "recordings" in str(caught.value)
+
+
+def voices(folder: Path, rows: list[str], name: str = "strings.csv") -> Path:
+    """A table, and a recording for each letter."""
+    for letter in NOTES:
+        write_wave(folder / f"{letter}.wav", sound(letter), RATE)
+    table = folder / name
+    table.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    return table
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("strings.csv", ["path,speaker,text", "a.wav,theo,a", "b.wav,anna,b b", "c.wav,,c", "a.wav,a b,a"]),
+        (
+            "strings.jsonl",
+            [
+                '{"Voice": "theo", "text": "a", "path": "a.wav"}',
+                '{"Voice": "anna", "text": "b b", "path": "b.wav"}',
+                '{"Voice": "", "text": "c", "path": "c.wav"}',
+                '{"Voice": "a b", "text": "c", "path": "c.wav"}',
+            ],
+        ),
+    ],
+)
+def test_a_column_of_voices_comes_before_the_text(name: str, rows: list[str], tmp_path: Path) -> None:
+    with Speech.form.open(voices(tmp_path, rows, name), Config().data) as source:
+        assert [text for _, text, _ in source] == ["theo a", "anna b b"]
+        assert source.has_voices and sum(source.report.skipped.values()) == 2
+        column = "speaker" if name.endswith("csv") else "Voice"
+        assert {*source.report.skipped} == {f"empty {column}", f"{column} of several words"}
+    with Speech.form.open(
+        voices(tmp_path, rows, name), Config().override({"data.source_column": "text"}).data
+    ) as source:
+        assert [text for _, text, _ in source][:2] == ["a", "b b"] and not source.has_voices
+
+
+def test_voices_without_a_text_are_an_error(tmp_path: Path) -> None:
+    table = voices(tmp_path, ["path,voice,said", "a.wav,theo,a a a", "b.wav,anna,b b"])
+    with pytest.raises(DataError) as error:
+        Speech.form.open(table, Config().data)
+    assert error.value.name == "data.source_column"
+
+
+def test_a_model_knows_its_voices(app: Speaker, tmp_path: Path) -> None:
+    rows = ["path,voice,text", *(f"{it}.wav,{voice},{it}" for it in NOTES for voice in ("theo", "anna"))]
+    folder, _ = run(tmp_path / "model", voices(tmp_path, rows), train__steps=1, train__eval_every=1, data__split=0.5)
+    known = load(folder)
+    assert known.voices == ("anna", "theo") and known.voiced("a", "theo") == "theo a"
+    with pytest.raises(ConfigError) as error:
+        known.voiced("a", "thea")
+    assert error.value.value == "thea" and "anna, theo" in error.value.expected and "theo" in error.value.fix
+    assert app.voices == ()
+    with pytest.raises(ConfigError, match="no voices"):
+        app.voiced("a", "theo")

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ def _is_file(path: Path) -> bool:
 def _add_options(parser: Parser) -> None:
     add_model_options(parser)
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="text to speak (default: lines of standard input)")
+    text = "voice to speak with, for a model that was trained with voices"
+    parser.add_value("--voice", "NAME", text)
     parser.add_argument(
         "--out",
         type=_place,
@@ -58,6 +61,8 @@ def _run(options: Options) -> None:
     for place, line in places:
         if not line.text.strip():
             raise DataError(f"{place} is blank", expected="a text to speak", name="text", value=line.text)
+    if options.voice is not None:
+        places = [(place, replace(line, text=app.voiced(line.text, options.voice))) for place, line in places]
     with writing(out.parent, again="run the command again"):
         out.parent.mkdir(parents=True, exist_ok=True)
         sounds = _sounds(app, places, decode)
@@ -93,6 +98,7 @@ VERB = Verb(
     examples=(
         'clearhead speak models/digits "3 5 7" --out spoken.wav',
         "clearhead speak models/digits --out spoken < texts.txt",
+        'clearhead speak models/digits --voice theo "3 5 7" --out spoken.wav',
         'clearhead speak models/digits "3 5 7" --sample --top-p 0.9 --seed 2 --out spoken.wav',
     ),
     add_options=_add_options,

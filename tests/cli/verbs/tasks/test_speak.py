@@ -41,6 +41,16 @@ def test_several_texts_are_a_folder_with_a_table(run: Run, folder: Path, tmp_pat
     assert done.code == 1 and "already has files" in done.err
 
 
+def test_a_voice_is_chosen_by_its_name(run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clearhead.apps.translator.Speaker.voices", ("She", "anna"))
+    out, other = tmp_path / "a.wav", tmp_path / "b.wav"
+    assert run("speak", folder, "sings.", "--voice", "She", "--out", out, "--max-len", 5).code == 0
+    assert run("speak", folder, "She sings.", "--out", other, "--max-len", 5).code == 0
+    assert out.read_bytes() == other.read_bytes()
+    done = run("speak", folder, "sings.", "--voice", "Anna", "--out", out)
+    assert done.code == 2 and "no voice 'Anna'" in done.err and "She, anna" in done.err
+
+
 def test_unknown_characters_are_reported(run: Run, folder: Path, tmp_path: Path) -> None:
     assert '"ß"' in run("speak", folder, "Goß!", "--out", tmp_path / "a.wav", "--max-len", 5).err
 
@@ -54,6 +64,7 @@ def test_unknown_characters_are_reported(run: Run, folder: Path, tmp_path: Path)
         (["Go!", " ", "--out", "a"], b"", 1, "text 2 is blank"),
         (["--out", "a"], b"Go!\n\n", 1, "line 2 is blank"),
         (["--out", "a.wav"], b"", 1, "no texts"),
+        (["Go!", "--out", "a.wav", "--voice", "theo"], b"", 2, "the model has no voices to choose from"),
     ],
 )
 def test_what_cannot_be_done_is_an_error_and_leaves_nothing(
