@@ -178,8 +178,10 @@ class Sequences(Task):
         with tree.watching(model):
             [hypotheses] = session.answers([ids], tree.observe, prefix)
 
-        def again() -> tuple[str, float]:
-            [[first, *_]] = session.answers([ids], prefix=prefix)
+        def again(*, greedy: bool = False) -> tuple[str, float]:
+            one = replace(decode, engine=IN_MEMORY, beam=1, n_best=1)
+            other = self.session(model, one) if greedy else session
+            [[first, *_]] = other.answers([ids], prefix=prefix)
             return self.text(first.ids), first.score
 
         best, longest = hypotheses[0], session.request(ids, prefix).max_len

@@ -103,6 +103,8 @@ def page_data(
     still_on = set(explanation.trace.off) - set(switched_off(explanation.model))
     with without(explanation.model, *still_on):  # what runs again is compared with the recorded pass
         forward = explanation.forward
+        if "search" in values and forward.answer is not None and not explanation.config.decode.sample:
+            values["search"]["greedy"] = forward.answer(greedy=True)[0]
         if forward.targets and forward.reads_tokens:
             values["words"] = _words(forward, found.leave_out)
         if forward.targets:

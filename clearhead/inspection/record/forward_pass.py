@@ -28,7 +28,7 @@ class Pass:
         said: the names of the targets; a single one for an answer.
         at: the positions that its head reads, (1, S). See `EncoderModel`.
         hidden: the id of the token that stands for a hidden one. None for a vector of zeros.
-        answer: answers the same input from the start. Returns the answer and its score.
+        answer: answers the same input from the start, with one beam if `greedy`. Returns the answer and its score.
     """
 
     model: nn.Module = field(repr=False)
@@ -38,7 +38,7 @@ class Pass:
     said: Sequence[str] = ()
     at: Tensor | None = None
     hidden: int | None = None
-    answer: Callable[[], tuple[str, float]] | None = field(default=None, repr=False)
+    answer: Callable[..., tuple[str, float]] | None = field(default=None, repr=False)
 
     def run(self, n: int = 1) -> Tensor:
         """Run the model on n copies of the input, and return its output."""

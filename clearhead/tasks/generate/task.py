@@ -219,8 +219,10 @@ class Generation(Task):
         def whole(best: Hypothesis) -> str:
             return shown + StreamingDetokenizer(target, prompt).add(best.ids)
 
-        def again() -> tuple[str, float]:
-            [[first, *_]] = session.answers([read], prefix=prefix)
+        def again(*, greedy: bool = False) -> tuple[str, float]:
+            one = replace(search, beam=1, n_best=1)
+            other = self._one_window(model, one, len(prompt))[1] if greedy else session
+            [[first, *_]] = other.answers([read], prefix=prefix)
             return whole(first), first.score
 
         best, begins = hypotheses[0], len(prompt) - 1

@@ -144,6 +144,7 @@ def test_a_long_text_through_many_heads_stays_fast(tab: Any, tmp_path: Path) -> 
     assert tab.locator(".mini[data-h='0'] canvas").first.evaluate(share) > 0.9  # the diagonal is there at every pixel
     assert tab.locator(".mini[data-h='0'] canvas").first.bounding_box()["width"] > 60  # more than a pixel a cell
     assert tab.locator(".ribbon").count() == 0  # they would cross words
+    assert tab.locator(".matrix .mark").bounding_box()["width"] == 60 * 14  # the row that is chosen, as a whole
     for box, *labels in ((".matrix .scroll", ".across", ".down"), ("#words .scroll", "thead th", "tbody th")):
         moved = tab.locator(box).evaluate("it => { it.scrollTo(100, 100); return [it.scrollLeft, it.scrollTop]; }")
         assert moved == [100, 100]

@@ -1,7 +1,7 @@
 // The box for a text, and everything else that asks the source of answers for a new answer.
 
 import {button, h} from "./dom.js";
-import {remember as writeHash} from "./state.js";
+import {inAddress, remember as writeHash} from "./state.js";
 
 const VERBS = {translate: "Translate", summarize: "Summarise", generate: "Continue", classify: "Classify", answer: "Answer", transcribe: "Transcribe", fill: "Fill", speak: "Speak", embed: "Embed"};
 const MEDIA = {image: "image/*", audio: "audio/*,.wav,.flac"};
@@ -67,14 +67,14 @@ function makeAsker(source, show) {
 
 /** The question that the address holds, or an empty one. */
 function questionOf(source) {
-  const given = new URLSearchParams(location.hash.slice(1)), named = given.get("model");
+  const given = inAddress(), named = given.get("model");
   const model = source.models.find(it => it.name === named)?.name ?? source.models[0]?.name ?? null;
   const prefix = (given.get("beam") ?? "").split(".").filter(it => /^\d{1,7}$/.test(it)).map(Number);
   return {model, text: given.get("q") ?? source.example ?? "", context: given.get("context") ?? "", prefix, off: (given.get("off") ?? "").split(",").filter(it => it)};
 }
 
 function remember({model, text, context, prefix, off}, push = false) {
-  const given = new URLSearchParams(location.hash.slice(1)), set = (name, value) => (value && value.length <= LONGEST ? given.set(name, value) : given.delete(name));
+  const given = inAddress(), set = (name, value) => (value && value.length <= LONGEST ? given.set(name, value) : given.delete(name));
   set("model", model);
   set("q", text);
   set("context", context);

@@ -1,9 +1,9 @@
 // All heads at a glance: a picture for each head, a row for each layer, a column for each kind of attention.
 
 import {button, h, roving, section} from "./dom.js";
-import {PLACES, finding, headsOn, rowOf} from "./data.js";
+import {PLACES, finding, headName, headsOn, rowOf} from "./data.js";
 import {css, drawCells, shade, themed} from "./colours.js";
-import {range, signed} from "./numbers.js";
+import {range, signed, sum} from "./numbers.js";
 import {openHead} from "./open_head.js";
 import {overInput} from "./media.js";
 
@@ -42,7 +42,7 @@ function strike(context, x, y, width, height) {
 }
 
 export function attention(page, state, asker, signal) {
-  const heads = page.places.reduce((sum, it) => sum + page.attention[it].reduce((n, layer) => n + layer.heads, 0), 0);
+  const heads = sum(page.places.flatMap(it => page.attention[it].map(layer => layer.heads)));
   const long = page.places.some(it => page.attention[it][0].columns > LONG), many = page.places.some(it => page.attention[it][0].heads > 6), kinds = h("div", {class: `kinds${many ? " many" : ""}${long ? " long" : ""}`, role: "group", "aria-label": "Heads"}), opened = openHead(page, state), over = page.media?.maps ? overInput(page, state) : null, sorts = h("div.tools");
   let sort = "layer", minis = [], pictures = [];
   const legend = h("div.legend", h("span", "0"), h("i"), h("span", "1 weight"));
@@ -53,8 +53,8 @@ export function attention(page, state, asker, signal) {
   const worth = (place, l, head) => { const [stack, kind] = place.split("."); return page.without?.[`${stack}.${l}.${kind}.head.${head}`]?.change ?? 0; };
 
   function mini(place, layer, head, l) {
-    const canvas = h("canvas"), tick = h("i.tick"), off = layer.off(head), entropy = layer.entropy[head].toFixed(2), title = `${PLACES[place][0]} layer ${l + 1} head ${head + 1}`;
-    const node = h("button.mini", {"data-k": place, "data-l": l, "data-h": head, "aria-label": `${title}, ${finding(page, place, layer, head)}${off ? "" : `, entropy ${entropy} bits`}`, onclick: () => state.set({k: place, l, h: head})}, h("span.frame", canvas, tick), h("small", off ? "off" : sort === "worth" ? signed(worth(place, l, head)) : entropy));
+    const canvas = h("canvas"), tick = h("i.tick"), off = layer.off(head), entropy = layer.entropy[head].toFixed(2);
+    const node = h("button.mini", {"data-k": place, "data-l": l, "data-h": head, "aria-label": `${headName(place, l, head)}, ${finding(page, place, layer, head)}${off ? "" : `, entropy ${entropy} bits`}`, onclick: () => state.set({k: place, l, h: head})}, h("span.frame", canvas, tick), h("small", off ? "off" : sort === "worth" ? signed(worth(place, l, head)) : entropy));
     minis.push({node, tick, place, layer, head, l});
     return shown(node, canvas, layer, head);
   }

@@ -40,6 +40,9 @@ export const PLACES = {
   "decoder.cross": ["Decoder, cross", "answer looks at source"],
 };
 
+/** The name of a head. */
+export const headName = (k, l, head) => `${PLACES[k][0]} layer ${l + 1}, head ${head + 1}`;
+
 /** The heads of a layer that are on. */
 export const headsOn = layer => (layer.on ??= range(layer.heads).filter(head => !layer.off(head)));
 

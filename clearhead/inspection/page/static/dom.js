@@ -34,7 +34,7 @@ export const label = (x, y, text, kind, props) => g("text", {x, y, class: kind, 
 
 export const button = (text, act, props) => h("button", {class: "button", onclick: act, ...props}, text);
 
-/** A token, in the reading face if it's the user's own; and its name in a sentence. */
+/** A token, in the reading face if it's the user's; and its name in a sentence. */
 export const token = it => h("span", {class: it.own && "own", dir: "auto"}, it.name);
 export const bold = (it, kind) => h("b", {class: kind, dir: "auto"}, it.name);
 
@@ -78,7 +78,7 @@ export const around = (t, n) => range(n).splice(Math.max(0, Math.min(t - ACROSS 
 
 export const shownColumns = (places, n) => (places.length < n ? `Tokens ${places[0] + 1} to ${places.at(-1) + 1} of ${n}, around the chosen one. ` : "");
 
-/** Scroll a box to what it holds, "left" or "top", once the frame is drawn: to measure it now would take most of that time. */
+/** Scroll a box to what it holds, "left" or "top", after the frame, since measuring takes long. */
 export function reveal(box, at, side) {
   clearTimeout(box.later);
   box.later = setTimeout(() => {
@@ -97,11 +97,15 @@ export function markColumn(box, t) {
 /** A bar in a row of `.bars`; `share` is its part of the whole width. */
 export const bar = (share, kind) => h("span.track", h("i", {class: kind, style: {width: `${Math.max(0.5, 100 * Math.min(1, share)).toFixed(1)}%`}}));
 
+export const modified = event => event.ctrlKey || event.altKey || event.metaKey;
+
+/** Keep an event from whoever else would act on it. */
+export const taken = event => { event.preventDefault(); event.stopPropagation(); };
+
 /** What makes a shape a button. */
 export const pressed = act => ({role: "button", tabindex: -1, onclick: act, onkeydown: event => {
   if (event.key !== "Enter" && event.key !== " ") return;
-  event.preventDefault();
-  event.stopPropagation();
+  taken(event);
   act();
 }});
 
@@ -115,10 +119,9 @@ export function roving(group, selector, horizontal = true) {
     const back = horizontal ? "ArrowLeft" : "ArrowUp", forth = horizontal ? "ArrowRight" : "ArrowDown";
     const step = {[back]: -1, [forth]: 1}[event.key], all = items();
     const at = all.indexOf(event.target.closest(selector));
-    if (!step || at < 0 || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
+    if (!step || at < 0 || modified(event) || event.shiftKey) return;
     all[(at + step + all.length) % all.length].focus();
-    event.preventDefault();
-    event.stopPropagation();
+    taken(event);
   });
   return () => settle(items()[0]);
 }

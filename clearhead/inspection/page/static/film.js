@@ -11,43 +11,36 @@ import {makePlayer} from "./player.js";
 
 const PACE = 400; // milliseconds a frame
 const LEFT = 10; // pixels beside the curves
-const wide = () => Math.min(800, innerWidth - 32);
+const wide = () => Math.max(280, Math.min(800, innerWidth - 32));
 
+const plain = name => name.replaceAll("_", " ");
 const number = x => (Number.isFinite(x) ? Number(x.toPrecision(4)).toString().replace("-", "−") : "–");
 
 export function film(page, state, asker, signal) {
   if (!page.film?.frames.length) return {node: unwatched(page), update() {}};
   const {frames, scores, text} = page.film, names = [...new Set(scores.flatMap(it => Object.keys(it)))].filter(it => it !== "step" && scores.some(row => Number.isFinite(row[it])));
   const steps = frames.map(it => it.step), [first, last] = [Math.min(steps[0], scores[0].step), Math.max(steps.at(-1), scores.at(-1).step)], choose = frame => state.set({frame});
-  const curve = scroller("Curves; arrow keys choose an evaluation"), shown = h("div.frame"), said = h("p.own.answer", {dir: "auto", "aria-live": "polite"}), where = h("small");
+  const curve = scroller("Curves; the slider below chooses an evaluation"), shown = h("div.frame"), said = h("p.own.answer", {dir: "auto", "aria-live": "polite"}), where = h("small");
   const slider = h("input", {type: "range", min: 0, max: frames.length - 1, value: frames.length - 1, "aria-label": "Evaluation", oninput: () => choose(Number(slider.value))});
   const player = makePlayer({last: frames.length - 1, now: () => state.now.frame ?? frames.length - 1, show: choose, pace: PACE, signal});
   const node = section("film", "Training film", ["One frame for each evaluation of “", token({own: true, name: text}), "”"], player.button, curve, slider, h("p", where), said, shown,
-    asTable("The evaluations as a table", () => table("Evaluations", ["Step", ...names.map(it => it.replaceAll("_", " "))], scores.map(row => [count(row.step), ...names.map(it => number(row[it]))]))));
+    asTable("The evaluations as a table", () => table("Evaluations", ["Step", ...names.map(plain)], scores.map(row => [count(row.step), ...names.map(it => number(row[it]))]))));
   curve.addEventListener("click", event => {
     const step = first + ((event.clientX - curve.firstChild.getBoundingClientRect().left - LEFT) / (wide() - 2 * LEFT)) * (last - first);
     choose(best(steps.map(it => -Math.abs(it - step))));
   });
-  curve.addEventListener("keydown", event => {
-    const by = {ArrowLeft: -1, ArrowRight: 1}[event.key], to = Number(slider.value) + by;
-    if (!by || event.ctrlKey || event.altKey || event.metaKey) return;
-    event.preventDefault();
-    event.stopPropagation();
-    if (frames[to]) choose(to);
-  });
-
   /** What is drawn over the steps: the loss and the first score of each evaluation, and what each frame says. */
   function series({k, l, h: head}) {
     const of = (name, all, value) => [name, all.map(it => [it.step, value(it)]).filter(it => Number.isFinite(it[1]))], [stack, kind] = (k ?? "").split("."), place = `${stack}.${l}.${kind}`;
-    return [...names.slice(0, 2).map(name => of(name.replaceAll("_", " "), scores, row => row[name])), of("probability of its answer", frames, it => it.probability ?? NaN),
+    return [...names.slice(0, 2).map(name => of(plain(name), scores, row => row[name])), of("probability of its answer", frames, it => it.probability ?? NaN),
       of(`entropy of ${partName(`${place}.head.${head}`)} in bits`, frames, it => it.entropy?.[place]?.[head])].filter(it => it[1].length);
   }
 
   function draw(now) {
-    const at = Math.min(now.frame ?? frames.length - 1, frames.length - 1), it = frames[at], row = scores[it.number];
+    const at = Math.min(now.frame ?? frames.length - 1, frames.length - 1), it = frames[at];
     slider.value = at;
     slider.ariaValueText = `step ${count(it.step)}, ${it.answer}`;
-    where.textContent = `step ${count(it.step)} · ${names.map(name => `${name.replaceAll("_", " ")} ${number(row[name])}`).join(" · ")}`;
+    where.textContent = `step ${count(it.step)}`;
     said.textContent = it.answer || "■ end";
     curve.replaceChildren(curves(series(now), first, last, it.step));
     shown.replaceChildren(...Object.entries(it.weights).map(([name, array]) => strip(name, decode(array))), lensOf(it.lens));
@@ -76,7 +69,7 @@ function curves(all, first, last, now) {
 /** The heads of one attention module as small pictures. */
 function strip(name, {shape: [heads, rows, columns], values}) {
   const canvases = range(heads).map(head => {
-    const own = values.slice(head * rows * columns, (head + 1) * rows * columns), most = own.indexOf(Math.max(...own)), finding = `most in row ${Math.floor(most / columns) + 1}, column ${most % columns + 1}, ${own[most].toFixed(2)}`;
+    const own = values.slice(head * rows * columns, (head + 1) * rows * columns), most = best(own), finding = `most in row ${Math.floor(most / columns) + 1}, column ${most % columns + 1}, ${own[most].toFixed(2)}`;
     return drawCells(h("canvas", {role: "img", "aria-label": `${partTitle(name)}, head ${head + 1}: ${finding}`}), rows, columns, (r, c) => shade(own[r * columns + c]));
   });
   return h("div.strip", h("span", partTitle(name)), canvases);

@@ -94,7 +94,7 @@ export function flow(page, state, asker, signal) {
       }
     }
     if (both) memory(items, place, wire, lines, upright);
-    boxes = items.map(it => ({i: it.i, more: it.kind === "more", node: part(it, place(it), upright), again: () => part(it, place(it), upright)}));
+    boxes = items.map(it => { const make = () => part(it, place(it), upright); return {i: it.i, more: it.kind === "more", make, node: make()}; });
     const texts = captions(items, place, upright, both, width, height, second, depth);
     box.replaceChildren(g("svg", {viewBox: `0 0 ${width} ${height}`, style: {"max-width": `${Math.round(width * 1.15)}px`, "min-width": `${Math.round(width * (upright ? 1 : 0.96))}px`}, role: "group", "aria-label": "Figure 1 for this model"}, lines, boxes.map(it => it.node), texts));
     mark(null);
@@ -212,7 +212,7 @@ export function flow(page, state, asker, signal) {
     if (before && now.step !== before.step) peeked = null;
     if (!before || now.theme !== before.theme) pictures.clear();
     if (!before || now.theme !== before.theme || spelled(drawn()) !== layout) draw();
-    else if (now.t !== before.t) { const last = boxes.at(-1), old = last.node; last.node = last.again(); old.replaceWith(last.node); }
+    else if (now.t !== before.t) { const last = boxes.at(-1), old = last.node; last.node = last.make(); old.replaceWith(last.node); }
     mark(before && now.step > before.step ? before.step : null);
     if (before && now.step !== before.step) follow();
     tell();

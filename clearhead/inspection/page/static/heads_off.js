@@ -1,13 +1,13 @@
 // The model without some of its parts: how probable its own answer remains, and what it says instead.
 
 import {asTable, button, h, roving, section, table, token} from "./dom.js";
-import {logp, signed} from "./numbers.js";
+import {logp, signed, sum} from "./numbers.js";
 import {layerName, partTitle} from "./parts.js";
 
 const isHead = name => name.includes(".head.");
 const headOf = name => (isHead(name) ? `head ${Number(name.split(".").at(-1)) + 1}` : name.endsWith("feed_forward") ? "all of it" : "all heads");
 const changeOf = (it, digits) => (it.off ? "off" : it.change === null ? "–" : signed(it.change, digits)); // null: not measured
-const spoken = name => `${partTitle(name.split(".head.")[0])}${isHead(name) ? `, ${headOf(name)}` : ""}`;
+export const spoken = name => `${partTitle(name.split(".head.")[0])}${isHead(name) ? `, ${headOf(name)}` : ""}`;
 
 export function headsOff(page, state, asker) {
   const rows = {}, all = Object.entries(page.without).map(([name, it]) => ({name, off: page.isOff(name), ...it}));
@@ -16,7 +16,7 @@ export function headsOff(page, state, asker) {
     (rows[`${stack} ${layerName(`layer ${layer}`)}, ${kind.replace("_", "-")}`] ??= []).push(it);
   }
   const grid = h("div.off", {role: "group", "aria-label": "Parts to switch off"}), became = h("div.became", {"aria-live": "polite"}), largest = Math.max(...all.map(it => Math.abs(it.change))) || 1;
-  const before = asker.whole, own = page.logprobs.reduce((a, b) => a + b, 0), score = page.writes || page.fills ? own : page.logprobs[0];
+  const before = asker.whole, own = sum(page.logprobs), score = page.writes || page.fills ? own : page.logprobs[0];
 
   const chosen = () => new Set(state.now.off ? state.now.off.split(",") : []);
 

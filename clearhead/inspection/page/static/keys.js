@@ -1,6 +1,6 @@
 // Keys, and the list of them.
 
-import {dialog, h} from "./dom.js";
+import {dialog, h, modified} from "./dom.js";
 
 const KEYS = [["← →", "token"], ["Shift ↑ ↓", "layer"], ["[ ]", "head"], [", .", "step"], ["1–7", "view"], ["Space", "play or pause"], ["Esc", "clear"], ["T", "theme"], ["?", "these keys"]];
 
@@ -15,7 +15,7 @@ const keyList = () => dialog("Keys", keyLine());
 export function listen(page, state, {views, go, toggleTheme, play, signal}) {
   const turn = (value, by, n) => (value + by + n) % n;
   addEventListener("keydown", event => {
-    if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input:not([type=range]), textarea, select, dialog, audio")) return;
+    if (modified(event) || event.target.closest("input:not([type=range]), textarea, select, dialog, audio")) return;
     if (event.key !== " " && event.target.closest("input")) return; // a slider has keys of its own
     const {t, l, h: head, k, step} = state.now, layer = k && page.attention[k], n = page.answer.length;
     const act = {ArrowRight: () => state.set({t: turn(t, 1, n), s: null}), ArrowLeft: () => state.set({t: turn(t, -1, n), s: null}),

@@ -3,7 +3,7 @@
 import {button, g, h, path} from "./dom.js";
 import {prepare} from "./data.js";
 import {readColours} from "./colours.js";
-import {makeState} from "./state.js";
+import {inAddress, makeState} from "./state.js";
 import {count} from "./numbers.js";
 import {firstChoice, sentence} from "./sentence.js";
 import {card} from "./card.js";
@@ -19,7 +19,7 @@ import {keyLine, listen} from "./keys.js";
 import {share} from "./share.js";
 import {tour} from "./tour.js";
 
-const LATER = 150; // milliseconds until the views off the screen follow a choice
+const LATER = 150; // milliseconds until views off the screen follow
 
 /** The views that this model can have, in reading order: [id, title, maker]. */
 function viewsOf(page) {
@@ -43,7 +43,7 @@ function bar(facts, views, toggleTheme, act) {
     h("div.brand", g("svg", {width: 22, height: 22, viewBox: "0 0 22 22", "aria-hidden": "true"}, path("M4 3.5C4 11 18 11 18 18.5", "one"), path("M18 3.5C18 11 4 11 4 18.5", "two")), h("span", "Clearhead")),
     h("div.facts", facts),
     h("nav", {"aria-label": "Views"}, views.map(([id, title]) => h("a", {href: `#${id}`, "data-view": id}, title))),
-    act && button("Share", act, {title: "A link, or a picture of this view"}), button("", toggleTheme, {class: "theme", "aria-label": "Dark or light", title: "Dark or light (T)"}));
+    act && button("Share", act), button("", toggleTheme, {class: "theme", "aria-label": "Dark or light", title: "Dark or light (T)"}));
 }
 
 const factsOf = ({name, layers, heads, d_model: d, parameters}) => `${name.split(/[\\/]/).filter(it => it).at(-1)} · ${Object.values(layers).join(" + ")} layers · ${heads} heads · d ${d} · ${count(parameters)} parameters`;
@@ -138,7 +138,7 @@ export async function open(source) {
   };
   const [asker, form] = source.asking?.(source, show) ?? [{}, []];
   try {
-    applyTheme(new URLSearchParams(location.hash.slice(1)).get("theme"));
+    applyTheme(inAddress().get("theme"));
     const data = await source.first();
     if (data) return show(data);
     document.body.replaceChildren(bar(source.about ? factsOf(source.about) : "", [], () => applyTheme(otherTheme())), h("div.page", h("main", h("h1.hidden", "Clearhead"), form, source.note ? h("p.note", source.note) : "")));

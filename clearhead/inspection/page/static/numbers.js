@@ -6,6 +6,8 @@ export const range = n => [...Array(n).keys()];
 /** The place of the largest number. */
 export const best = values => values.indexOf(Math.max(...values));
 
+export const sum = values => values.reduce((a, b) => a + b, 0);
+
 /** The largest size of any number. */
 export const largestOf = values => values.reduce((most, it) => Math.max(most, Math.abs(it)), 0);
 

@@ -1,15 +1,15 @@
 // One head opened: its weights as a matrix and as lines, and which dimensions of query and key made one of them.
 
-import {asTable, bold, g, h, label, path, picture, rect, reveal, scroller, table} from "./dom.js";
-import {PLACES, axes, decode, finding, rowOf} from "./data.js";
+import {asTable, bold, g, h, label, modified, path, picture, rect, reveal, scroller, table, taken} from "./dom.js";
+import {axes, decode, finding, headName, rowOf} from "./data.js";
 import {css, drawCells, inkOn, shade} from "./colours.js";
 import {inputPicture} from "./media.js";
-import {best, logp, range, signed, weight} from "./numbers.js";
+import {best, logp, range, signed, sum, weight} from "./numbers.js";
 
 const LARGEST = 16; // tokens of a matrix that is drawn with numbers
 const LEAST = 0.02, LEAST_LONG = 0.1, LINES = 600; // weights that are drawn as lines
 const LABEL = 82;
-const PITCH = 14, LABELLED = 128; // pixels of a cell with a label, and tokens that have one
+const PITCH = 14; // pixels of a cell with a label
 
 const weightsOf = (layer, head, row) => range(layer.columns).map(c => layer.at(head, row, c));
 const short = text => (text.length > 11 ? `${[...text].slice(0, 10).join("")}…` : text);
@@ -46,10 +46,10 @@ export function openHead(page, state) {
 
   /** A long text's weights on a canvas, a pixel a cell and drawn larger, with an overlay for the hovered row and column. */
   function pixels({k, layer, head}) {
-    const [rows, columns] = axes(page, k), labelled = Math.max(layer.rows, layer.columns) <= LABELLED, size = labelled ? PITCH : Math.max(3, Math.floor(480 / layer.columns)), canvas = h("canvas", {style: {width: `${layer.columns * size}px`}, role: "img", "aria-label": named(k, layer, head)});
+    const [rows, columns] = axes(page, k), canvas = h("canvas", {style: {width: `${layer.columns * PITCH}px`}, role: "img", "aria-label": named(k, layer, head)});
     drawCells(canvas, layer.rows, layer.columns, (r, c) => (layer.barred(r, c) ? null : shade(layer.at(head, r, c))));
-    const rowMark = h("i.mark"), said = h("p.where"), names = (where, all, n) => h(`div.${where}`, {"aria-hidden": "true"}, labelled && all.slice(0, n).map(it => h("span", {class: it.own && "own"}, short(it.name))));
-    const across = names("across", columns, layer.columns), down = names("down", rows, layer.rows), wrap = h("div.canvas", h("i.corner"), across, down, h("div.cells", canvas, rowMark));
+    const rowMark = h("i.mark"), said = h("p.where"), names = (where, all, n) => h(`div.${where}`, {"aria-hidden": "true"}, all.slice(0, n).map(it => h("span", {class: it.own && "own"}, short(it.name))));
+    const across = names("across", columns, layer.columns), down = names("down", rows, layer.rows), wrap = h("div.canvas", h("i.corner"), across, down, h("div.plane", canvas, rowMark));
     const cellAt = event => {
       const box = canvas.getBoundingClientRect();
       return [limit(Math.floor(((event.clientY - box.top) / box.height) * layer.rows), layer.rows), limit(Math.floor(((event.clientX - box.left) / box.width) * layer.columns), layer.columns)];
@@ -83,7 +83,7 @@ export function openHead(page, state) {
     return picture(width, height, `${named(k, layer, head)}, as lines`, curves, names);
   }
 
-  const title = k => `${PLACES[k][0]} layer ${state.now.l + 1}, head ${state.now.h + 1}`;
+  const title = k => headName(k, state.now.l, state.now.h);
   const named = (k, layer, head) => `${title(k)}, ${finding(page, k, layer, head)}`, faint = w => (0.15 + 0.8 * w).toFixed(2);
   let cellView = null, pixelView = null, over = null;
 
@@ -128,11 +128,10 @@ export function openHead(page, state) {
 
   matrix.addEventListener("keydown", event => {
     const move = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key], {layer, row, column} = chosen();
-    if (!move || event.shiftKey || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (!move || event.shiftKey || modified(event)) return;
     linesTitle.ariaLive = "polite";
     keep([limit(row + move[0], layer.rows), limit(column + move[1], layer.columns)]);
-    event.preventDefault();
-    event.stopPropagation();
+    taken(event);
   });
 
   function weightsTable({k, layer, head}) {
@@ -153,15 +152,14 @@ export function openHead(page, state) {
     if (cellView) {
       const box = cellView.box(row, it.one ? column : null);
       for (const [name, value] of Object.entries(box)) cellView.outline.setAttribute(name, value);
-      matrix.querySelectorAll("text[data-row]").forEach(node => node.classList.toggle("on", Number(node.dataset.row) === row));
-      matrix.querySelectorAll("text[data-column]").forEach(node => node.classList.toggle("on", Number(node.dataset.column) === column));
+      for (const [kind, at] of [["row", row], ["column", column]]) matrix.querySelectorAll(`text[data-${kind}]`).forEach(it => it.classList.toggle("on", Number(it.dataset[kind]) === at));
     } else pixelView.mark(it);
     lines.querySelectorAll(".thread").forEach(node => {
       const on = Number(node.dataset.r) === row;
       node.classList.toggle("on", on);
       node.setAttribute("stroke-opacity", on ? Math.max(0.35, node.dataset.w).toFixed(2) : faint(node.dataset.w));
     });
-    lines.querySelectorAll(".end").forEach(node => node.querySelector("text").classList.toggle("on", node.dataset.row !== undefined && node.dataset.row !== null ? Number(node.dataset.row) === row : layer.at(head, row, Number(node.dataset.column)) > 0.1));
+    lines.querySelectorAll(".end").forEach(node => node.querySelector("text").classList.toggle("on", node.dataset.row ? Number(node.dataset.row) === row : layer.at(head, row, Number(node.dataset.column)) > 0.1));
     matrixTitle.replaceChildren(h("b", title(it.k)), " as a matrix; rows look at columns");
     over?.light(weightsOf(layer, head, row), title(it.k), it.k === "encoder.self" ? row : column);
     linesTitle.replaceChildren(`and ${over ? "over the input" : "as lines"}; `, bold(rows[row]), " looks at ", bold(columns[column]), `, ${layer.at(head, row, column).toFixed(4)}`);
@@ -180,7 +178,7 @@ export function openHead(page, state) {
     const {layer, head, row, column} = it, at = productsOf(it);
     if (!at) return why.replaceChildren();
     const width = at.length, sums = (layer.sums ??= decode(layer.raw.lse).values);
-    const w = layer.at(head, row, column), total = at.reduce((a, b) => a + b, 0), exact = w > 0.001, score = w > 0 ? Math.log(w) + sums[head * layer.rows + row] : total;
+    const w = layer.at(head, row, column), total = sum(at), exact = w > 0.001, score = w > 0 ? Math.log(w) + sums[head * layer.rows + row] : total;
     const largest = Math.max(...at.map(Math.abs)) || 1, top = at.map((v, d) => [d, v]).sort((a, b) => b[1] - a[1]).slice(0, 3).map(it => it[0]), each = room / width;
     const lowest = Math.max(0, ...at.map(v => -v)) / largest, bottom = 58 + Math.max(20, 50 * lowest + 4);
     const bars = at.flatMap((v, d) => {

@@ -2,7 +2,7 @@
 
 import {bar, bold, button, h, token} from "./dom.js";
 import {choices, decode} from "./data.js";
-import {count, percent} from "./numbers.js";
+import {count, percent, sum} from "./numbers.js";
 
 const WIDTH = 0.1; // of a bin of the log-probabilities of tokens without a name
 const ALL = {temperature: 1, k: Infinity, p: 1};
@@ -11,20 +11,20 @@ const ALL = {temperature: 1, k: Infinity, p: 1};
 function weighed(page, t) {
   const named = choices(page, t).map(it => ({...it, n: 1})), {shape: [, bins], values} = (page.search.bins ??= decode(page.search.others)), row = (page.begins + t) * bins;
   const others = [...values.subarray(row, row + bins)].map((n, bin) => ({n, logp: -(bin + 0.5) * WIDTH})).filter(it => it.n), least = named.at(-2)?.logp ?? 0; // the last one with a name may be any that was said
-  const missing = Math.max(0, 1 - named.reduce((sum, it) => sum + Math.exp(it.logp), 0)), shift = Math.log(missing / others.reduce((sum, it) => sum + it.n * Math.exp(it.logp), 0));
+  const missing = Math.max(0, 1 - sum(named.map(it => Math.exp(it.logp)))), shift = Math.log(missing / sum(others.map(it => it.n * Math.exp(it.logp))));
   return [...named, ...others.map(it => ({...it, logp: Math.min(least, it.logp + (Number.isFinite(shift) ? shift : 0))}))].sort((a, b) => b.logp - a.logp);
 }
 
 /** The probability of drawing each token: divided by the temperature, then only the k most likely, then the fewest that reach p. */
 function drawable(page, t, {temperature, k, p} = ALL) {
-  const all = weighed(page, t), weights = all.map((it, i) => (i < k ? Math.exp((it.logp - all[0].logp) / temperature) : 0)), sum = all.reduce((total, it, i) => total + it.n * weights[i], 0);
+  const all = weighed(page, t), weights = all.map((it, i) => (i < k ? Math.exp((it.logp - all[0].logp) / temperature) : 0)), mass = all.reduce((total, it, i) => total + it.n * weights[i], 0);
   let before = 0;
   const kept = all.map(({n}, i) => {
-    const each = weights[i] / sum, most = Math.max(0, Math.min(n, Math.ceil((p - before) / each - 1e-9) || 0)); // how many are drawn from before p is reached
+    const each = weights[i] / mass, most = Math.max(0, Math.min(n, Math.ceil((p - before) / each - 1e-9) || 0)); // how many are drawn from before p is reached
     before += n * each;
     return most * each;
   });
-  const whole = kept.reduce((a, b) => a + b, 0), shares = all.map((it, i) => ({...it, share: kept[i] / whole})), rest = shares.filter(it => !it.name);
+  const whole = sum(kept), shares = all.map((it, i) => ({...it, share: kept[i] / whole})), rest = shares.filter(it => !it.name);
   return {named: shares.filter(it => it.name), rest: {n: rest.reduce((total, it) => total + it.n, 0), share: rest.reduce((total, it) => total + it.share, 0)}};
 }
 
@@ -68,7 +68,7 @@ export function sampling(page, state) {
     let left = draw();
     const at = named.findIndex(it => (left -= it.share) < 0), it = named[at], row = rows[at < 0 ? rows.length - 1 : at];
     rows.forEach(one => one.name.classList.toggle("drawn", one === row));
-    said.replaceChildren(`Draw ${drawn} with seed ${seed.value}: `, it ? bold(it, "own") : "one of the others, whose names the page doesn’t have", ".");
+    said.replaceChildren(`Draw ${drawn} with seed ${seed.value}: `, it ? bold(it, "own") : "one of the others", ".");
   }
 
   /** Move the bars, which stay in their places. */

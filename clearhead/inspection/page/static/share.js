@@ -1,21 +1,21 @@
-// A link to the page as it is, and a picture of the view on the screen.
+// A link to the page, and a picture of the view on the screen.
 
 import {button, dialog, g, h} from "./dom.js";
-import {PLACES} from "./data.js";
+import {headName} from "./data.js";
+import {inAddress} from "./state.js";
 
-const MARGIN = 24, SCALE = 2; // pixels around the picture, and of the picture for each of the screen
+const MARGIN = 24, SCALE = 2; // pixels around the picture, and for each of the screen
 
-/** The model, the text, the view, and what is chosen in it. */
+/** What a picture shows. */
 function captionOf(page, {t, k, l, h: head}, view) {
-  const word = page.answer[t], opened = view.id === "attention" && k ? `${PLACES[k][0]} layer ${l + 1}, head ${head + 1}` : "";
+  const word = page.answer[t], opened = view.id === "attention" && k ? headName(k, l, head) : "";
   return [page.model.name, `“${page.asked ?? ""}” → “${page.text}”`, view.querySelector("h2")?.textContent, word && `chosen: ${word.name}`, opened].filter(it => it).join(" · ");
 }
 
-/** A view with a caption as an SVG of its own: [width, height, text]. What only works on the page is left out. */
+/** A view with a caption as SVG: [width, height, text]. */
 function drawing(view, caption) {
-  const copy = view.cloneNode(true), width = view.clientWidth + 2 * MARGIN, own = tag => view.querySelectorAll(tag);
-  copy.querySelectorAll("canvas").forEach((it, i) => { it.style.background = `0 0 / 100% 100% url(${own("canvas")[i].toDataURL()})`; });
-  copy.querySelectorAll("select").forEach((it, i) => it.options[own("select")[i].selectedIndex].setAttribute("selected", ""));
+  const copy = view.cloneNode(true), width = view.clientWidth + 2 * MARGIN, own = view.querySelectorAll("canvas");
+  copy.querySelectorAll("canvas").forEach((it, i) => { it.style.background = `0 0 / 100% 100% url(${own[i].toDataURL()})`; });
   copy.querySelectorAll(".button, [type=range], details:not([open])").forEach(it => it.remove());
   const body = h("body", {style: {width: `${width}px`, padding: `0 ${MARGIN}px ${MARGIN}px`}}, copy, h("p.note", caption));
   document.body.append(body);
@@ -38,15 +38,15 @@ async function save(view, caption) {
   return `Saved as ${download}.`;
 }
 
-/** Show what can be shared of the view on the screen. */
+/** Share the view on the screen. */
 export function share(page, state) {
   const view = [...document.querySelectorAll("section")].findLast(it => it.getBoundingClientRect().top < innerHeight / 2), caption = captionOf(page, state.now, view);
-  const given = new URLSearchParams(location.hash.slice(1)), note = h("p.note", {role: "status"});
+  const given = inAddress(), note = h("p.note", {role: "status"});
   given.delete("v");
   if (view.id !== "sentence") given.set("v", view.id);
   const link = h("input", {readonly: true, "aria-label": "Link", value: `${location.href.split("#")[0]}#${given}`});
   const offer = (name, act, failed) => button(name, async () => { note.textContent = await act().catch(() => failed); });
   const copy = async () => { link.select(); await navigator.clipboard.writeText(link.value); return "The link is copied."; };
-  dialog("Share", h("p", caption), location.protocol === "about:" ? null : [link, offer("Copy link", copy, "The browser doesn’t let the page copy. Copy the link from the box.")],
-    offer("Save picture", () => save(view, caption), "The browser can’t draw this view. Take a screenshot instead."), note);
+  dialog("Share", h("p", caption), location.protocol === "about:" ? null : [link, offer("Copy link", copy, "Copy the link from the box.")],
+    offer("Save picture", () => save(view, caption), "The browser can’t draw this; take a screenshot."), note);
 }

@@ -4,9 +4,12 @@ const NUMBERS = ["t", "s", "l", "h", "step", "frame", "from", "to"];
 const TEXTS = ["k", "v", "off", "method", "theme"];
 const ASKED = ["model", "q", "context", "beam"]; // kept for asking.js
 
+/** What the address holds. */
+export const inAddress = () => new URLSearchParams(location.hash.slice(1));
+
 /** Read the parts of a hash that `valid` accepts; the others are ignored one by one. */
 function fromHash(valid) {
-  const found = {}, given = new URLSearchParams(location.hash.slice(1));
+  const found = {}, given = inAddress();
   for (const name of [...NUMBERS, ...TEXTS]) {
     if (!given.has(name)) continue;
     const text = given.get(name), value = NUMBERS.includes(name) ? (/^\d{1,6}$/.test(text) ? Number(text) : null) : text;
@@ -28,7 +31,7 @@ export function makeState(initial, valid, signal) {
   let state = {...initial, ...fromHash(valid)};
   const listeners = [];
   const write = push => {
-    const given = new URLSearchParams(location.hash.slice(1)), shown = new URLSearchParams(ASKED.filter(it => given.has(it)).map(it => [it, given.get(it)]));
+    const given = inAddress(), shown = new URLSearchParams(ASKED.filter(it => given.has(it)).map(it => [it, given.get(it)]));
     for (const [name, value] of Object.entries(state)) if (value !== null && value !== "") shown.set(name, value);
     const hash = `#${shown}`;
     if (hash !== location.hash) remember(hash, push);

@@ -3,17 +3,15 @@
 import {around, button, h, markColumn, scroller, section, shownColumns} from "./dom.js";
 import {css, inkOn, leaning} from "./colours.js";
 import {fallsOf} from "./data.js";
-import {largestOf, logp, signed} from "./numbers.js";
+import {largestOf, logp, signed, sum} from "./numbers.js";
 
 const METHODS = {falls: "hiding", gradients: "integrated gradients"};
 const HOW = {
-  falls: "How much log-probability is lost when one word is hidden; green supports the answer. Colour grows with the square root",
-  gradients: "Shares of the log-probability by integrated gradients; green supports the answer. Colour grows with the square root",
+  falls: "How much log-probability is lost when one word is hidden",
+  gradients: "Shares of the log-probability by integrated gradients",
 };
 const WHOLE = [{name: "the whole answer", own: false}];
 const DOWN = 100; // rows of a table that are shown at once
-
-const sum = values => values.reduce((a, b) => a + b, 0);
 
 export function words(page, state) {
   const box = scroller("Words that mattered, scrolls sideways"), check = h("p.note"), tools = h("div.tools"), how = h("span");
@@ -53,7 +51,7 @@ export function words(page, state) {
     const largest = largestOf(page.words[method].values) || 1;
     box.replaceChildren(...(columns.length === 1 ? [shaded(fallsOf(page, 0, method), largest)] : grid(method, places, largest)));
     tools.querySelectorAll("button").forEach(it => it.ariaPressed = it.dataset.method === method);
-    how.textContent = HOW[method];
+    how.textContent = `${HOW[method]}; green supports the answer. Colour grows with the square root`;
   }
 
   /** Mark the chosen row and column, and check the chosen column's sum. */
