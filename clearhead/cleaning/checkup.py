@@ -19,6 +19,7 @@ from ..tasks.detect import find_task, with_modality, with_task
 from ..tasks.registry import task_of
 from .clean_files import expect_outputs, write_clean
 from .findings import DataCheck, Finding
+from .label_noise import label_noise
 from .languages import Column, language_faults
 from .misalignment import alignment_faults
 from .near_duplicates import near_duplicates
@@ -175,7 +176,11 @@ def _model_faults(faults: Faults, part: list[Example], sides: list[list[str]], k
         labels = [label for *_, label in part] if kind == "labels" else [""] * len(part)
         near = [(one, other) for one, other in near_duplicates(columns) if labels[one] == labels[other]]
         faults.add("duplicate", ((one, f"nearly as line {part[other][0]:,}") for one, other in near))
-    if kind != "pairs":
+    if kind == "labels":
+        wrong, notes = label_noise(sides[0], labels)
+        faults.add("label", wrong)
+        return [*found.notes, *notes]
+    if kind == "texts":
         return found.notes
     shunned = faults.places("encoding", "swapped", "copied", "language")
     shifted, unrelated, odd, notes = alignment_faults([line for line, *_ in part], sides[0], sides[1], shunned)

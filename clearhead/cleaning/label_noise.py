@@ -1,0 +1,117 @@
+"""Labels that are probably wrong: cross-fitted linear classifiers disagree with them confidently.
+
+Each classifier is multinomial logistic regression on the words, their stems and pairs of words, trained on the other
+folds. Among the texts whose label it's surest of, hardly any disagreement is its own error, so their share is the share
+of wrong labels in all texts. That many labels are doubted: those that it finds the most improbable.
+"""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from .character_model import Floats, Ints, sums
+
+_FEWEST, _PER_LABEL = 200, 10  # minimum number of texts, and of texts for a label
+_FOLDS, _STEPS = 5, 40
+_BITS = 17
+_DECAY = 0.5  # of the weights
+_SUREST = 0.3  # share of the texts that the error rate of the labels is measured on
+_LONGEST, _STEM = 400, 4  # words of a text that count, letters of a stem
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+_Matrix = tuple[Tensor, Tensor, Tensor]  # columns, where each row begins, values: ordered by rows
+
+
+def label_noise(texts: Sequence[str], labels: Sequence[str]) -> tuple[list[tuple[int, str]], list[str]]:
+    """Return the indices of texts whose label is probably wrong, with reasons, and notes on what wasn't checked."""
+    names, numbers = np.unique(np.array(labels, object), return_inverse=True)
+    if len(texts) < _FEWEST or len(names) < 2 or len(names) * _PER_LABEL > len(texts):
+        return [], [f"labels weren't checked: fewer than {_FEWEST} texts, or {_PER_LABEL} for each label"]
+    p = cross_fitted(texts, numbers, len(names))
+    found = confident_disagreements(p, numbers)
+    best = p.argmax(1)
+    return [(i, f"more likely {names[best[i]]}, {p[i, best[i]]:.0%}") for i in found.tolist()], []
+
+
+def confident_disagreements(p: Floats, numbers: Ints) -> Ints:
+    """Return the texts whose label is probably wrong.
+
+    Args:
+        p: cross-fitted probabilities of the labels (N, C).
+        numbers: the labels that the texts have (N,).
+    """
+    given = p[np.arange(len(p)), numbers]
+    margin = np.log(p.max(1) + 1e-9) - np.log(given + 1e-9)
+    top = np.sort(p, 1)
+    surest = np.argsort(top[:, -2] - top[:, -1], kind="stable")[: max(1, round(_SUREST * len(p)))]
+    rate = float(np.mean(margin[surest] > 0))
+    order = np.argsort(-margin, kind="stable")[: round(rate * len(p))]
+    return np.sort(order[margin[order] > 0])
+
+
+def cross_fitted(texts: Sequence[str], numbers: Ints, n_labels: int) -> Floats:
+    """Return the probability of each label of each text, by a classifier that hasn't seen it. (N, C)"""
+    features = _Features(texts)
+    folds = np.random.default_rng(0).permutation(len(texts)) % _FOLDS
+    p = np.zeros((len(texts), n_labels))
+    for fold in range(_FOLDS):
+        p[folds == fold] = features.classifier(numbers, n_labels, folds != fold)[folds == fold]
+    return p
+
+
+class _Features:
+    """The hashed features of texts, as a sparse matrix that's stored by rows and by columns."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        rows, columns = self._of(texts)
+        key = np.unique(rows << _BITS | columns)
+        self._rows, self._columns, self._n = key >> _BITS, key & (1 << _BITS) - 1, len(texts)
+        frequency = np.bincount(self._columns, minlength=1 << _BITS)
+        weights = np.log((1 + len(texts)) / (1 + frequency))[self._columns]
+        weights[frequency[self._columns] < 2] = 0  # in no other text
+        norms = np.sqrt(sums(self._rows, weights**2, len(texts)))
+        self._values = weights / np.maximum(norms, 1e-9)[self._rows]
+
+    @staticmethod
+    def _of(texts: Sequence[str]) -> tuple[Ints, Ints]:
+        vocabulary: dict[tuple[str, ...], int] = {}
+        rows, found = list[int](), list[int]()
+        for row, text in enumerate(texts):
+            words = _WORD.findall(text.lower())[:_LONGEST]
+            stems = ((word[:_STEM], "*") for word in words if len(word) > _STEM)
+            pairs = [*((word,) for word in words), *stems, *zip(["<s>", *words], words)]
+            found += [vocabulary.setdefault(it, len(vocabulary)) for it in pairs]
+            rows += [row] * len(pairs)
+        numbers = (np.array(found, np.int64) * 0x9E3779B1 & 0xFFFFFFFF) >> (32 - _BITS)
+        return np.array(rows, np.int64), numbers
+
+    def classifier(self, numbers: Ints, n_labels: int, chosen: NDArray[np.bool_]) -> Floats:
+        """Train on the chosen texts, and return the probabilities of the labels of all texts. (N, C)"""
+        by_row = _sparse(self._rows, self._columns, self._values, self._n)
+        order = np.argsort(self._columns, kind="stable")
+        by_column = _sparse(self._columns[order], self._rows[order], self._values[order], 1 << _BITS)
+        is_chosen = torch.from_numpy(chosen.astype(np.float32))[:, None]
+        target = F.one_hot(torch.from_numpy(numbers), n_labels).float()
+        w, momentum, square = (torch.zeros(1 << _BITS, n_labels) for _ in range(3))
+        for step in range(1, _STEPS + 1):
+            p = _product(by_row, w).softmax(1)
+            gradient = _product(by_column, (p - target) * is_chosen) + _DECAY * w
+            momentum = 0.9 * momentum + 0.1 * gradient
+            square = 0.99 * square + 0.01 * gradient**2
+            w = w - 0.5 * (momentum / (1 - 0.9**step)) / ((square / (1 - 0.99**step)).sqrt() + 1e-3)
+        return _product(by_row, w).softmax(1).double().numpy()
+
+
+def _sparse(rows: Ints, columns: Ints, values: Floats, n_rows: int) -> _Matrix:
+    offsets = np.searchsorted(rows, np.arange(n_rows))
+    return torch.from_numpy(columns), torch.from_numpy(offsets), torch.from_numpy(values.astype(np.float32))
+
+
+def _product(matrix: _Matrix, dense: Tensor) -> Tensor:
+    columns, offsets, values = matrix
+    return F.embedding_bag(columns, dense, offsets, mode="sum", per_sample_weights=values)
