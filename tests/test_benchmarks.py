@@ -96,3 +96,17 @@ def test_attention_open_and_fused_is_one_function_and_its_weights_are_n_squared_
     assert cost.weights_bytes(6, 4) == 4 * 6 * 6 * 4  # heads, rows, columns, bytes of a float32
     times = cost.seconds(layers, 4, 16, repeats=2)
     assert list(times) == ["open", "fused", "LSTM", "GRU"] and all(0 < time < math.inf for time in times.values())
+
+
+def test_planted_faults_are_where_they_are_said_to_be() -> None:
+    planted = script("planted_faults")
+    pairs = [(f"The house of number {n} is big.", f"La maison numéro {n} est grande.") for n in range(1000)]
+    faulty, kinds = planted.plant(pairs, [f"Das Haus {n} ist groß." for n in range(50)], 3)
+    assert (faulty, kinds) == planted.plant(pairs, [f"Das Haus {n} ist groß." for n in range(50)], 3)
+    counts = {kind: [*kinds.values()].count(kind) for kind in dict.fromkeys(kinds.values())}
+    assert 16 <= counts.pop("shifted") <= 20
+    assert counts == {"swapped": 10, "copied": 10, "language": 10, "encoding": 5, "duplicate": 10}
+    assert {place + 1 for place, pair in enumerate(faulty) if pair != pairs[place]} == kinds.keys()
+    texts = [("Some text.", label) for label in "abc" * 100]
+    flips, kinds = planted.flipped(texts, 3)
+    assert {place + 1 for place, pair in enumerate(flips) if pair != texts[place]} == kinds.keys() and len(kinds) == 15
