@@ -110,3 +110,13 @@ def test_planted_faults_are_where_they_are_said_to_be() -> None:
     texts = [("Some text.", label) for label in "abc" * 100]
     flips, kinds = planted.flipped(texts, 3)
     assert {place + 1 for place, pair in enumerate(flips) if pair != texts[place]} == kinds.keys() and len(kinds) == 15
+
+
+def test_the_faults_of_broken_runs_are_causes_that_a_diagnosis_can_name() -> None:
+    from clearhead.apps.diagnosis.causes import CAUSES
+    from clearhead.config import settings
+
+    runs = script("broken_runs")
+    assert {name for case in runs.BROKEN.values() for name in case.causes} <= {*CAUSES, *settings()}
+    assert len(runs.BROKEN) >= 12 and len(runs.HEALTHY) >= 20
+    assert not any(case.causes for case in runs.HEALTHY.values())
