@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ...inspection.media.media_explanation import MediaExplanation
     from ...inspection.views.explanation import Explanation
 
-_VIEWS = ("step", "heads", "decode", "lens", "why", "words", "alignment", "occlusion", "film")
+_VIEWS = ("step", "heads", "decode", "lens", "words", "occlusion", "why", "alignment", "film")
+_TOGETHER = (["--lens", "--film"], ["--words", "--why"], ["--occlusion", "--why"])
 
 
 def _add_options(parser: Parser) -> None:
@@ -31,7 +32,8 @@ def _add_options(parser: Parser) -> None:
     parser.add_flag("--heads", "show a thumbnail of each head, with its entropy")
     parser.add_flag("--decode", "show the hypotheses that each search step kept and dropped")
     parser.add_flag("--lens", "show what each decoder layer would predict")
-    parser.add_argument("--why", metavar="WORD", help="show what made the model choose this word or label")
+    how = "with --words or --occlusion, the label that they're about (default: the most likely one)"
+    parser.add_argument("--why", metavar="WORD", help=f"show what made the model choose this word or label; {how}")
     parser.add_argument("--not", dest="other", metavar="OTHER", help="with --why, compare with this word or label")
     parser.add_flag("--words", "show which words of the text mattered for each word of the answer")
     how = "as i-j pairs, using cross-attention in --layer N (default: the second-to-last layer)"
@@ -70,6 +72,8 @@ def _run(options: Options) -> None:
     line = text_of(options.text)
     with app.without(*options.without):
         explanation = app.explain(line.text, *_context(app, options), **_prefix(app, options), **decode)
+        if options.why is not None and (options.words or options.occlusion):
+            explanation = explanation.about(options.why)
         warn("the text", line, app.reading(line.text))
         if options.html:
             app = app.override({f"decode.{name}": value for name, value in decode.items()})
@@ -87,7 +91,7 @@ def _check(options: Options) -> None:
     elif options.folder is None or options.text is None:
         raise UsageError("a model folder and a text are needed", fix='clearhead explain DIR "a sentence"')
     views = [f"--{name}" for name in _VIEWS if getattr(options, name) not in (None, False)]
-    if len(views) > 1 and views != ["--lens", "--film"]:
+    if len(views) > 1 and views not in _TOGETHER:
         raise UsageError(f"{' and '.join(views)} are different views", fix="choose one of them")
     if sum(map(bool, (options.png, options.svg, options.gif, options.html, options.json))) > 1:
         raise UsageError("--png, --svg, --gif, --html and --json can't be combined", fix="choose one of them")
@@ -97,8 +101,8 @@ def _check(options: Options) -> None:
         raise UsageError("--gif draws the film", fix="add --film, or use --png")
     if options.alignment and (options.attention is not None or options.head is not None):
         raise UsageError("--alignment averages all heads of decoder.cross", fix="leave out --attention and --head")
-    if options.other is not None and options.why is None:
-        raise UsageError("--not only works with --why", fix="add --why WORD", value=options.other)
+    if options.other is not None and views != ["--why"]:
+        raise UsageError("--not only works with --why, alone", fix="add --why WORD", value=options.other)
     _check_places(options, views)
 
 
@@ -114,8 +118,9 @@ def _check_places(options: Options, views: list[str]) -> None:
         raise UsageError("--heads, --png and --svg show all heads of a layer", fix="leave out --head")
     if options.film and options.lens and (drawn or options.gif):
         raise UsageError("--film with --lens is text only", fix="leave out --png, --svg and --gif")
-    if drawn and options.step:
-        raise UsageError("--step attention is text only", fix="leave out --png and --svg")
+    if drawn and (options.step or options.words):
+        name = "--step attention" if options.step else "--words"
+        raise UsageError(f"{name} is text only", fix="leave out --png and --svg")
 
 
 def _check_film(options: Options) -> None:
@@ -159,12 +164,12 @@ def _prefix(app: Any, options: Options) -> dict[str, str]:
 def _as_json(explanation: "Explanation", options: Options) -> str:
     """Return all results, or those of a view that's computed only when it's asked for."""
     about = {"format_version": 1, "source": explanation.text, "text": explanation.answer}
-    if options.why is not None:
-        return to_json(about | explanation.why(options.why, options.other).to_dict())
     if options.words:
         return to_json(about | explanation.words.to_dict())
     if options.occlusion:
         return to_json(about | _media(explanation).occlusion.to_dict())
+    if options.why is not None:
+        return to_json(about | explanation.why(options.why, options.other).to_dict())
     place = options.attention or explanation.main_place
     return to_json(explanation.to_dict(place, options.layer or 0, options.head or 0))
 
@@ -172,12 +177,12 @@ def _as_json(explanation: "Explanation", options: Options) -> str:
 def _as_text(explanation: "Explanation", options: Options) -> str:
     """Return the view as text."""
     place = options.attention or explanation.main_place
-    if options.why is not None:
-        return explanation.why(options.why, options.other).render()
     if options.words:
         return explanation.words.render()
     if options.occlusion:
         return _media(explanation).render_occlusion(color=_has_color())
+    if options.why is not None:
+        return explanation.why(options.why, options.other).render()
     if options.alignment:
         return explanation.render_alignment(options.layer)
     if options.step:

@@ -96,7 +96,8 @@ class MediaExplanation(Explanation):
         attention, through = (
             np.stack([it[:, group].sum(1) for group in groups], 1) for it in (self.mean_map(place), self.rollout(place))
         )
-        return Occlusion(groups, self.rows(place), falls, attention, through)
+        rows = tuple(self.forward.said) if isinstance(self.model, EncoderModel) else self.rows(place)
+        return Occlusion(groups, rows, falls, attention, through)
 
     def timings(self, layer: int | None = None) -> tuple[TokenTiming, ...]:
         """Return when each token of a transcript was said, by the cross-attention of a layer.

@@ -52,7 +52,8 @@ def draw_timings(found: MediaExplanation, layer: int | None, path: Path) -> None
 
 def draw_occlusion(found: MediaExplanation, path: Path) -> None:
     """Draw the drop in score when each part is hidden, next to attention and rollout."""
-    it, title = found.occlusion, f'Occlusion for "{readable(found.answer, 40)}"'
+    it = found.occlusion
+    title = f'Occlusion for "{readable(it.rows[0] if len(it.rows) == 1 else found.answer, 40)}"'
     correlations = [f"{name}: rank correlation {value:+.2f}" for name, value in it.correlations.items()]
     names = ["drop in log p if hidden", *correlations]
     maps = [InputMap(*pair) for pair in zip(names, it.maps, strict=True)]

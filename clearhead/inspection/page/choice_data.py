@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,16 @@ from ...model.transformer import evaluation
 from ..record.forward_pass import Pass
 from ..record.switches import run_without_each, switches, without
 from ..views.attribution import output_terms
-from ..views.contrast import Labels, Words
+from ..views.contrast import NO_LABEL, Choice, Labels, Words
 from ..views.explanation import Explanation
 from .arrays import counts_array, float_array
 
+_LABELS = 100  # the most likely ones, of more
+_LAST = {  # what the head's numbers go through, instead of a softmax of all
+    "several": ("Sigmoid", "1 / (1 + exp(−z))"),
+    "targets": ("Softmax", "exp(zᵢ) / Σ exp(zⱼ) of the same target"),
+    "number": ("Scale", "z · deviation + mean"),
+}
 _ALTERNATIVES = 8  # at each step
 _SURE = math.log(0.5)  # a token with more than half of the probability is the most likely one
 _BIN, _BINS = 0.1, 300  # width and number of bins for the log-probabilities of tokens that aren't candidates
@@ -24,8 +31,26 @@ _TOGETHER = 4096  # tokens in a batch
 _SEARCHES = 2e9  # the work of all new searches: tokens times parameters
 
 
+def each_label(explanation: Explanation) -> Pass:
+    """Return the pass of a classifier about its labels, the most likely first; of any other model, the same pass."""
+    forward, choice = explanation.forward, explanation.choice
+    if not isinstance(choice, Labels):
+        return forward
+    scores = _scores(explanation)
+    order = sorted(range(len(scores)), key=lambda i: -scores[i])[:_LABELS]
+    return replace(forward, targets=order, said=[choice.labels[i] for i in order])
+
+
+def _scores(explanation: Explanation) -> list[float]:
+    """Return the log-probabilities of all labels, or the number that was predicted."""
+    assert explanation.forward.log_p is not None
+    return explanation.forward.log_p(explanation.trace["head"].output.double())[0].tolist()
+
+
 def predictions(explanation: Explanation, unsaid: Sequence[int]) -> dict[str, Any]:
     """Return the log-probability of everything said, and what else was likely: (text, log-probability, id).
+
+    Labels also have whether they're in the answer.
 
     Args:
         unsaid: ids that aren't put in the place of a mask.
@@ -34,9 +59,15 @@ def predictions(explanation: Explanation, unsaid: Sequence[int]) -> dict[str, An
     if choice is None:
         return {}
     if isinstance(choice, Labels):
-        p = trace["head"].output[0].float().log_softmax(-1).tolist()
-        order = sorted(range(len(p)), key=lambda i: -p[i])
-        return {"labels": [[choice.labels[i], p[i], i] for i in order]}
+        scores, order = _scores(explanation), each_label(explanation).targets
+        labels = [[choice.labels[i], scores[i], i, choice.labels[i] in choice.said] for i in order]
+        kind = explanation.config.data.label_kind
+        found: dict[str, Any] = {"labels": labels, "label_kind": kind, "measure": explanation.forward.measure}
+        if kind in _LAST:
+            found["last"] = _LAST[kind]
+        if choice.scale is not None:  # decimals that tell numbers apart
+            found["digits"] = min(max(2 - math.floor(math.log10(choice.scale[1])), 0), 20)
+        return found
     writes = isinstance(choice, Words)
     logits = trace["decoder"].output[0] if writes else trace["head.projection"].output
     p, said = logits.float().log_softmax(-1).cpu(), torch.tensor(explanation.said or explanation.forward.targets)
@@ -84,6 +115,8 @@ def reasons(explanation: Explanation, candidates: Sequence[Sequence[int]]) -> di
     parts = {name: (rows @ readout.read(term)[..., None])[..., 0] for name, term in terms}
     if readout.linear.bias is not None:
         parts["projection.bias"] = readout.biases(ids)
+    if readout.scale is not None:
+        parts["projection.mean"] = torch.full(ids.shape, readout.scale[0], dtype=torch.double)
     own, values = readout.logits.cpu().double().gather(-1, ids), torch.stack([*parts.values()])
     error = float((values.sum(0) - own).abs().max())
     return {"names": [*parts], "parts": float_array(values), "logits": float_array(own), "error": error}
@@ -119,27 +152,36 @@ def _binned(log_p: FloatArray, candidates: Sequence[Sequence[int]]) -> FloatArra
     return np.stack(counts)
 
 
-def parts_off(forward: Pass, *, search: bool = True) -> dict[str, dict[str, Any]]:
+def parts_off(forward: Pass, choice: Choice | None = None, *, search: bool = True) -> dict[str, dict[str, Any]]:
     """Return what changes without each part: the log-probabilities of what was said, and the new answer.
 
     Each part is off in one row of a batch. The answer is None if it isn't known, and "" if it's the same. It's searched
     for where it can have changed, the largest changes first, and only as often as is fast for a model of this size.
 
     Args:
-        forward: the pass, which runs again.
+        forward: the pass, which runs again. Of a classifier, it's that of `each_label`.
+        choice: what the model chose, and from what.
         search: search for new answers.
     """
+    answer = choice.answer if isinstance(choice, Labels) else None
+    everything = replace(forward, targets=range(len(choice.labels))) if isinstance(choice, Labels) else forward
     model, size = forward.model, sum(map(len, forward.names.values()))
     found: dict[str, dict[str, Any]] = {}
     with evaluation(model), torch.inference_mode():
         known, together = list(switches(model)), max(_TOGETHER // size, 1)
         for start in range(0, len(known), together):
             names = known[start : start + together]
-            whole, *rows = run_without_each(model, names, forward.log_probabilities)
+            whole, *rows = run_without_each(model, names, everything.log_probabilities)
             for name, row in zip(names, rows):
-                logprobs = [round(it, 5) for it in row.tolist()]
-                same = "" if min(logprobs) > _SURE else None
-                found[name] = {"logprobs": logprobs, "change": float((row - whole).sum()), "text": same, "score": None}
+                if answer is None:
+                    own, change = row.tolist(), float((row - whole).sum())
+                    text = "" if min(own) > _SURE else None
+                else:
+                    own, change = row[list(forward.targets)].tolist(), float((row - whole)[forward.targets[0]])
+                    old, text = (answer(it.cpu().numpy()) for it in (whole, row))
+                    text = "" if text == old else text or NO_LABEL
+                logprobs = [round(it, 5) for it in own]
+                found[name] = {"logprobs": logprobs, "change": change, "text": text, "score": None}
         unsure = sorted((name for name, it in found.items() if it["text"] is None), key=lambda it: found[it]["change"])
         cost = size * sum(it.numel() for it in model.parameters())
         if search and forward.answer is not None:

@@ -15,12 +15,18 @@ from ...readers.media.audio import wav_bytes
 from ...tokenization.codebook import Codebook
 from ..media.media_explanation import MediaExplanation
 from ..media.media_input import ImageInput, front_of
+from ..media.occlusion import occluded_falls
+from ..record.forward_pass import Pass
 from .arrays import float_array, shades_array, weights_array
 
 
-def media_data(explanation: MediaExplanation) -> dict[str, Any]:
-    """Return the input, each head's attention to its positions, rollout, and the score drop when each part is
-    hidden."""
+def media_data(explanation: MediaExplanation, forward: Pass) -> dict[str, Any]:
+    """Return the input, each head's attention to its positions, rollout, and the drop of all scores when each part is
+    hidden.
+
+    Args:
+        forward: the pass, of a classifier that of `each_label`.
+    """
     place, read = explanation.main_place, explanation.input
     found: dict[str, Any] = {"place": place, "rows": list(explanation.rows(place))}
     if isinstance(read, ImageInput):
@@ -33,12 +39,10 @@ def media_data(explanation: MediaExplanation) -> dict[str, Any]:
     if not explanation.without_weights:
         maps = [explanation.maps(place, layer) for layer in range(explanation.n_layers(place))]
         found |= {"maps": [weights_array(it) for it in maps], "rollout": weights_array(explanation.rollout(place))}
-        hidden = explanation.occlusion
-        names = read.names
-        found["hidden"] = [
-            names[it[0]] if len(it) == 1 else f"{names[it[0]]} to {names[it[-1]]}" for it in hidden.groups
-        ]
-        found |= {"groups": [list(it) for it in hidden.groups], "falls": float_array(hidden.falls.T)}
+        names, groups = read.names, read.groups
+        found["hidden"] = [names[it[0]] if len(it) == 1 else f"{names[it[0]]} to {names[it[-1]]}" for it in groups]
+        falls = occluded_falls(forward, groups).T.numpy()
+        found |= {"groups": [list(it) for it in groups], "falls": float_array(falls)}
     return found
 
 

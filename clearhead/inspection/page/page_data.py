@@ -20,16 +20,16 @@ from ..media.media_explanation import MediaExplanation
 from ..record.forward_pass import Pass
 from ..record.parts import count_parameters, stacks
 from ..record.switches import switched_off, without
-from ..views.contrast import Masks, Words
+from ..views.contrast import Labels, Masks, Words
 from ..views.explanation import Explanation
 from ..views.token_attribution import attribute_tokens
 from .arrays import float_array, shades_array
-from .choice_data import parts_off, predictions, reasons, search_data, spans_data
+from .choice_data import each_label, parts_off, predictions, reasons, search_data, spans_data
 from .media_data import media_data, spoken_data
 from .part_data import attention_data, part_data
 
 FORMAT_VERSION = 1
-LARGEST = 1_805_000  # bytes of a file's data: with the scripts and the style, 2 MB
+LARGEST = 1_803_000  # bytes of a file's data: with the scripts and the style, 2 MB
 _LARGEST_FILM = 300_000  # bytes of a film's arrays
 _COSTLY = 2e11  # multiplications for the gradients of each token of the answer on its own
 
@@ -73,7 +73,7 @@ def page_data(
         "command": command,
         "model": model_facts(explanation.model, config, name),
         "source": explanation.text,
-        "text": explanation.answer,
+        "text": explanation.shown_answer,
         "values": dict(explanation.values),
         "tokens": _tokens(explanation, config),
         "prefix": list(explanation.prefix),
@@ -102,15 +102,17 @@ def page_data(
             found.leave_out("why this and not that", error.what)
     still_on = set(explanation.trace.off) - set(switched_off(explanation.model))
     with without(explanation.model, *still_on):  # what runs again is compared with the recorded pass
-        forward = explanation.forward
+        forward, choice = each_label(explanation), explanation.choice
         if "search" in values and forward.answer is not None and not explanation.config.decode.sample:
             values["search"]["greedy"] = forward.answer(greedy=True)[0]
         if forward.targets and forward.reads_tokens:
-            values["words"] = _words(forward, found.leave_out)
+            values["words"] = _words(forward, found.leave_out, of_labels=isinstance(choice, Labels))
         if forward.targets:
-            values["without"] = parts_off(forward, search=not live)
+            values["without"] = parts_off(forward, choice, search=not live)
         if isinstance(explanation, MediaExplanation):
-            values["media"] = media_data(explanation)
+            values["media"] = media_data(explanation, forward)
+        if isinstance(choice, Labels) and (more := len(choice.labels) - len(forward.targets)):
+            found.leave_out(f"{more:,} labels", "they're less likely than the others")
     if film:
         values["film"], thinned = film_data(film)
         if thinned:
@@ -178,14 +180,18 @@ def _candidates(explanation: Explanation, values: Mapping[str, Any]) -> list[lis
     """Return the ids of what was likely at each place: one for labels, and for masks the first."""
     is_answer = isinstance(explanation.choice, Words)
     likely = values["alternatives"] if is_answer else [values.get("labels") or values["alternatives"][0]]
-    return [[i for *_, i in it] for it in likely]
+    return [[it[2] for it in some] for some in likely]
 
 
-def _words(forward: Pass, leave_out: Callable[[str, str], None]) -> dict[str, Any]:
-    size, said = len(forward.read) + len(forward.said), len(forward.said)
-    each = 16 * said * size * 3 * sum(it.numel() for it in forward.model.parameters()) < _COSTLY
-    words = attribute_tokens(forward, each=each)
-    if not each:
+def _words(forward: Pass, leave_out: Callable[[str, str], None], *, of_labels: bool) -> dict[str, Any]:
+    """Return how much each token mattered for everything said, and the gradients of as much as is fast."""
+    size, said = len(forward.read) + (1 if of_labels else len(forward.said)), len(forward.said)
+    fast = int(_COSTLY / (16 * size * 3 * sum(it.numel() for it in forward.model.parameters())))
+    most = min(max(fast, 1), said) if of_labels else said * (said <= fast)
+    words = attribute_tokens(forward, most=most)
+    if most < said and of_labels:
+        leave_out(f"integrated gradients of {said - most:,} labels", "they take too long")
+    elif most < said:
         leave_out("integrated gradients of each token of the answer", "they take too long; those of the whole are here")
     arrays = {name: float_array(getattr(words, name).numpy()) for name in ("whole", "nothing", "falls", "gradients")}
     return arrays | {"error": words.error}

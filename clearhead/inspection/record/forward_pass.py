@@ -29,6 +29,8 @@ class Pass:
         at: the positions that its head reads, (1, S). See `EncoderModel`.
         hidden: the id of the token that stands for a hidden one. None for a vector of zeros.
         answer: answers the same input from the start, with one beam if `greedy`. Returns the answer and its score.
+        log_p: returns what a classifier's logits mean: log-probabilities of labels, or a number. (n, C) -> (n, C)
+        measure: what `log_probabilities` returns: "log-probability" or "number".
     """
 
     model: nn.Module = field(repr=False)
@@ -39,6 +41,8 @@ class Pass:
     at: Tensor | None = None
     hidden: int | None = None
     answer: Callable[..., tuple[str, float]] | None = field(default=None, repr=False)
+    log_p: Callable[[Tensor], Tensor] | None = field(default=None, repr=False)
+    measure: str = "log-probability"
 
     def run(self, n: int = 1) -> Tensor:
         """Run the model on n copies of the input, and return its output."""
@@ -50,7 +54,9 @@ class Pass:
         logits, targets = self.run(n), torch.tensor(self.targets, device=self.inputs[0].device)
         if isinstance(getattr(self.model, "head", None), SpanFinder):  # (n, S, 2)
             return logits.log_softmax(1).take_along_dim(targets[None, None], 1).sum(-1)
-        if logits.dim() == 2:  # a label, or a token for each mask
+        if self.log_p is not None:
+            return self.log_p(logits.double())[:, targets]  # numbers may be large, and differ by little
+        if logits.dim() == 2:  # a token for each mask
             logits = logits.unflatten(0, (n, -1))
         logits = logits[:, logits.size(1) - len(targets) :]  # without those of a prompt
         return logits.log_softmax(-1).take_along_dim(targets[None, :, None], -1)[..., 0]

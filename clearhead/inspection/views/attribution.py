@@ -19,7 +19,7 @@ from ...model.norms import AddNorm, LayerNorm, RMSNorm
 from ...model.transformer import Decoder, Encoder
 from ..record.parts import sub_layers
 from ..record.trace import Trace
-from .text_columns import bar, preformatted, with_note, wrapped
+from .text_columns import bar, preformatted, signed, with_note, wrapped
 
 _INPUT = ("embedding", "types", "positions")
 
@@ -36,7 +36,8 @@ class Contribution:
 class Attribution:
     """Attribution of a choice between two tokens or labels. The `contributions` add up to `difference`, up to rounding.
 
-    Without `other`, the difference is the logit itself. The `note` contains remarks about the run.
+    Without `other`, the difference is the logit itself, or the number that the model predicts (`measure`). The `note`
+    contains remarks about the run.
     """
 
     said: str
@@ -44,6 +45,7 @@ class Attribution:
     difference: float  # of the model's own logits
     contributions: tuple[Contribution, ...]
     note: str = ""
+    measure: str = "logit"
 
     @property
     def error(self) -> float:
@@ -72,12 +74,12 @@ class Attribution:
         """Render the parts in order, each with a bar to the right (positive) or left (negative), in 80 columns."""
         lines = [f'why "{self.said}", not "{self.other}": the logits differ by {self.difference:+.4f}']
         if self.other is None:
-            lines = [f'why "{self.said}": its logit is {self.difference:+.4f}']
+            lines = [f'why "{self.said}": its {self.measure} is {self.difference:+.4f}']
         longest = max((abs(it.value) for it in self.contributions), default=1.0) or 1.0
         for it in self.contributions:
-            lines.append(f"  {it.part:<32}{it.value:>+9.4f}  {bar(it.value, longest)}".rstrip())
-        lines.append(f"  {'sum':<32}{self.difference + 0.0:>+9.4f}  error {self.error:.1e}")
-        lines += ["", *wrapped("by layer: ", [f"{name} {value:+.4f} " for name, value in self.by_layer().items()])]
+            lines.append(f"  {it.part:<32}{signed(it.value, 9)}  {bar(it.value, longest)}".rstrip())
+        lines.append(f"  {'sum':<32}{signed(self.difference + 0.0, 9)}  error {self.error:.1e}")
+        lines += ["", *wrapped("by layer: ", [f"{name} {signed(value)} " for name, value in self.by_layer().items()])]
         lines += wrapped("", self._extremes().split())
         return with_note("\n".join(lines), self.note)
 

@@ -5,10 +5,12 @@ Words, labels and masks each know how to name what was chosen, and how the model
 
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
@@ -24,6 +26,7 @@ from ..record.trace import Trace
 from .alignment import words_of
 from .attribution import Attribution, Contribution, attribute
 
+NO_LABEL = "no label"  # how an answer without labels is shown
 _SPACE = "▁"  # marks a space before a token
 
 
@@ -34,13 +37,15 @@ class Readout:
     Attributes:
         stack: the last stack of the model.
         reading: the weight of each position at each place, (R, T). None if each position is a place.
-        logits: the model's own logits, (R, V).
+        logits: the model's own logits, (R, V), or numbers in the unit of the data.
+        scale: mean and deviation of numbers, which the projection says without them. None for logits.
     """
 
     stack: Encoder | Decoder
     linear: Linear
     reading: Tensor | None
     logits: Tensor
+    scale: tuple[float, float] | None = None
 
     def read(self, term: Tensor) -> Tensor:
         """Return what the projection reads at each place of a term of the output in float64. (T, D) -> (R, D)"""
@@ -49,12 +54,14 @@ class Readout:
     def rows(self, ids: Tensor) -> Tensor:
         """Return the rows of the projection for these tokens or labels, (..., D) in float64."""
         rows = self.linear.weight.detach()[ids].double().cpu()
+        if self.scale is not None:
+            return rows * self.scale[1]
         return rows * self.linear.scale if isinstance(self.linear, Projection) else rows
 
     def biases(self, ids: Tensor) -> Tensor:
         """Return the biases of these tokens or labels in float64: 0 if the projection has none."""
-        bias = self.linear.bias
-        return torch.zeros(ids.shape).double() if bias is None else bias.detach()[ids].double().cpu()
+        bias, (_, deviation) = self.linear.bias, self.scale or (0.0, 1.0)
+        return torch.zeros(ids.shape).double() if bias is None else bias.detach()[ids].double().cpu() * deviation
 
     def attribute(self, trace: Trace, place: int, ids: Sequence[int], names: Sequence[str]) -> Attribution:
         """Attribute the logit of a token or label at a place, or the difference of two, to the parts of the model."""
@@ -65,7 +72,10 @@ class Readout:
         found = attribute(self.stack, trace, own, direction)
         if bias:
             found.append(Contribution("projection.bias", float(bias)))
-        return Attribution(said, other, float(logit), tuple(found), trace.note)
+        measure = "logit" if self.scale is None else "number"
+        if self.scale is not None:
+            found.append(Contribution("projection.mean", self.scale[0]))
+        return Attribution(said, other, float(logit), tuple(found), trace.note, measure)
 
 
 @dataclass(frozen=True)
@@ -165,27 +175,56 @@ def _without_punctuation(word: str) -> str:
 
 @dataclass(frozen=True)
 class Labels:
-    """All labels of a classifier, and the one that it chose."""
+    """All labels of a classifier, or the name of the number that it predicts.
+
+    Attributes:
+        best: the most likely label.
+        said: the labels in the answer.
+        of_targets: True if there are several targets, each with labels such as "queue=billing".
+        scale: mean and deviation of numbers. None for labels.
+        answer: returns the answer that the scores of all labels mean, (C,).
+    """
 
     labels: Sequence[str]
     best: str
+    said: Sequence[str] = ()
+    of_targets: bool = False
+    scale: tuple[float, float] | None = None
+    answer: Callable[[NDArray[np.float64]], str] | None = field(default=None, repr=False)
+
+    def number(self, option: str, name: str) -> int:
+        """Return the index of a label. One of a target may lack the target's name; that alone means the label it has.
+
+        Raises:
+            ConfigError: there's no such label, or several targets have it.
+        """
+        found = [it for it in self.labels if it == name]
+        if self.of_targets and not found:
+            found = [it for it in self.labels if it.partition("=")[2] == name]
+            found += [it for it in self.said if it.partition("=")[0] == name]
+        if not found:
+            raise unknown(f"{name!r} isn't a label of this model", name, self.labels, option)
+        if len(found) > 1:
+            what = f"{name!r} can be {' or '.join(found)}"
+            raise ConfigError(what, expected="a label of one target, such as NAME=LABEL", name=option, value=name)
+        return self.labels.index(found[0])
 
     def why(self, forward: Pass, trace: Trace, label: str | None, other: str | None) -> Attribution:
         """Explain a label (default: the one that the model chose), alone or compared with another.
 
         Raises:
-            ConfigError: the model has no such label, both are the same, or the head isn't a single projection.
+            ConfigError: the model has no such label, both are the same or of different targets, or the head isn't a
+                single projection.
         """
         label = label or self.best
-        chosen = [("why", label)] + ([] if other is None else [("not", other)])
-        for option, name in chosen:
-            if name not in self.labels:
-                raise unknown(f"{name!r} isn't a label of this model", name, self.labels, option)
-        if label == other:
+        ids = [self.number("why", label)] + ([] if other is None else [self.number("not", other)])
+        names = [self.labels[it] for it in ids]
+        if other is not None and ids[0] == ids[1]:
             raise ConfigError(f"{label!r} is compared with itself", expected="another label", name="not", value=other)
-        names = [name for _, name in chosen]
-        ids = [self.labels.index(it) for it in names]
-        return self.readout(forward, trace, label).attribute(trace, 0, ids, names)
+        if self.of_targets and len({it.partition("=")[0] for it in names}) > 1:
+            what = f"{names[0]!r} and {names[1]!r} are labels of different targets, whose logits can't be compared"
+            raise ConfigError(what, expected="labels of the same target", name="not", value=other)
+        return self.readout(forward, trace, names[0]).attribute(trace, 0, ids, names)
 
     def readout(self, forward: Pass, trace: Trace, label: str | None = None) -> Readout:
         """Return the head's projection, which reads the first position, or the mean of all.
@@ -199,8 +238,12 @@ class Labels:
         mask = stack.embedding.mask(forward.inputs[0])
         real = torch.ones(len(forward.read), dtype=torch.bool) if mask is None else mask.flatten()
         first = one_hot(real.long().argmax(), len(real))
-        reading = first if head.pooling == "first" else real.double() / real.sum()
-        return Readout(stack, head.linear, reading[None], trace["head"].output[:1])
+        reading, (mean, deviation) = (
+            first if head.pooling == "first" else real.double() / real.sum(),
+            self.scale or (0, 1),
+        )
+        logits = trace["head"].output[:1].double() * deviation + mean
+        return Readout(stack, head.linear, reading[None], logits, self.scale)
 
 
 @dataclass(frozen=True)

@@ -92,8 +92,10 @@ def draw_attribution(why: Attribution, path: Path) -> None:
         panel.axvline(0, color=FAINT, linewidth=0.8)
         panel.margins(y=0.01)
         against = "" if why.other is None else f', not "{readable(why.other)}"'
-        panel.set_title(f'Why "{readable(why.said)}"{against}: {why.difference:+.2f} in logits', parse_math=False)
-        added = f"contribution to the {'difference' if why.other else 'logit'}"
+        panel.set_title(
+            f'Why "{readable(why.said)}"{against}: {why.difference:+.2f} in {why.measure}s', parse_math=False
+        )
+        added = f"contribution to the {'difference' if why.other else why.measure}"
         panel.set_xlabel("\n".join([added, *textwrap.wrap(why.note, _NOTE)]))
 
 

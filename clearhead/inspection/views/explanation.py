@@ -2,9 +2,9 @@
 
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from torch import Tensor, nn
 
@@ -17,7 +17,7 @@ from ..record.forward_pass import Pass
 from ..record.parts import stacks
 from .alignment import align, alignment_layer, render_alignment, word_weights
 from .attribution import Attribution
-from .contrast import Choice, Words
+from .contrast import NO_LABEL, Choice, Labels, Words
 from .flow import ShapeStep
 from .head_grid import heads_of
 from .lens import Lens, lens
@@ -35,7 +35,7 @@ class Explanation(RecordedAttention):
     """A text, the model's answer, and the record of one forward pass over both.
 
     Attributes:
-        values: numbers about the answer, such as its score.
+        values: numbers about the answer, such as its score, or one for each of several labels.
         forward: the recorded pass, which can run again.
         choice: what the model chose, and from what: words, a label, or tokens in the place of masks.
         prefix: the token ids that the answer had to start with.
@@ -55,7 +55,7 @@ class Explanation(RecordedAttention):
 
     text: str
     answer: str
-    values: Mapping[str, float]
+    values: Mapping[str, Any]
     forward: Pass = field(repr=False)
     choice: Choice | None = field(default=None, repr=False)
     prefix: tuple[int, ...] = ()
@@ -89,6 +89,11 @@ class Explanation(RecordedAttention):
     def translation(self) -> str:
         """Alias of `answer`, for translation models."""
         return self.answer
+
+    @property
+    def shown_answer(self) -> str:
+        """The answer, or a note that a classifier gave no label."""
+        return self.answer or (NO_LABEL if isinstance(self.choice, Labels) else "")
 
     @property
     def answer_words(self) -> list[str]:
@@ -156,6 +161,22 @@ class Explanation(RecordedAttention):
             raise ConfigError(what, expected="a model that reads text", fix="use --occlusion", name="words")
         return attribute_tokens(self.forward)
 
+    def about(self, label: str) -> Self:
+        """Return the explanation with `words` and occlusion of a label, which is by default the most likely one.
+
+        Args:
+            label: a label of the model, or what tells it from the others of several targets.
+
+        Raises:
+            ConfigError: there's no such label, or the model isn't a classifier.
+        """
+        if not isinstance(self.choice, Labels):
+            what = "this view shows the whole answer, and only that of a classifier can be about one label"
+            raise ConfigError(what, expected="a model that classifies", fix="leave out `why`", name="why", value=label)
+        number = self.choice.number("why", label)
+        forward = replace(self.forward, targets=(number,), said=(self.choice.labels[number],))
+        return replace(self, forward=forward)
+
     @property
     def chosen(self) -> Choice:
         """What the model chose, and from what. Raise ConfigError if the task has neither words nor labels."""
@@ -207,11 +228,16 @@ class Explanation(RecordedAttention):
 
     def render(self) -> str:
         """Render the text, the answer, their tokens and a table of the model's parts, in 80 columns."""
-        numbers = "  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.values.items())
+        each = [
+            it
+            for name, value in self.values.items()
+            for it in (value if isinstance(value, Mapping) else {name: value}).items()
+        ]
+        numbers = [f"{name.replace('_', ' ') if name in self.values else name} {value:.4f} " for name, value in each]
         (noun, first), (_, *others) = self._described, self.tokens.values()
         width = max(8, len(noun) + 2)
-        lines = [*folded(noun.ljust(width), self.text), *folded("answer".ljust(width), self.answer)]
-        lines += [" " * width + numbers, ""]
+        lines = [*folded(noun.ljust(width), self.text), *folded("answer".ljust(width), self.shown_answer)]
+        lines += [*wrapped(" " * width, numbers), ""]
         for (stack, read), words in zip(self.tokens.items(), (first, *others)):
             lines += wrapped(f"the {stack} reads {len(read):>3}: ", words)
         if self.outputs:

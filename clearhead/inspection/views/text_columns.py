@@ -8,6 +8,7 @@ from itertools import chain
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 WIDTH = 80  # columns of a terminal
+_LARGE = 1000  # numbers from here on have five digits
 _BAR = 16  # columns of the longest bar
 
 
@@ -50,6 +51,11 @@ def _folds(line: str, width: int) -> list[str]:
     parts = (chop_cells(it, width) if cell_len(it) > width else [it] for it in line.split(" "))
     words = chain.from_iterable(parts)
     return [part.strip() for part in wrapped("", words, width)] if cell_len(line) > width else [line]
+
+
+def signed(value: float, width: int = 0) -> str:
+    """Return a number with its sign, and four decimals if it isn't a large one."""
+    return f"{value:>+{width}.4f}" if abs(value) < _LARGE else f"{value:>+{width}.5g}"
 
 
 def bar(value: float, largest: float) -> str:

@@ -8,7 +8,6 @@ gradients, Sundararajan et al. 2017). The second has a check: its attributions s
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from ...model.transformer import evaluation
 from ..record.forward_pass import Pass
 from ..record.uncompiled import uncompiled
-from .text_columns import WIDTH, bar, cut, left, preformatted, right, wrapped
+from .text_columns import WIDTH, bar, cut, left, preformatted, right, signed, wrapped
 
 _TOGETHER = 4096  # tokens in a batch
 _POINTS = (16, 32, 64)  # of the path of integrated gradients; more if fewer aren't exact
@@ -28,20 +27,22 @@ _EXACT = 0.01  # the largest error of a sum, relative to the largest difference
 _SHOWN, _NAME = 3, 18  # tokens for each token of the answer, columns of a token
 
 
-def attribute_tokens(forward: Pass, *, each: bool = True) -> "TokenAttribution":
+def attribute_tokens(forward: Pass, *, most: int | None = None) -> "TokenAttribution":
     """Return how much each token of the input mattered for everything said.
 
     Args:
         forward: a pass that reads tokens. It runs again with other vectors in place of tokens.
-        each: integrate the gradients of each thing said; otherwise those of their sum, which is faster but less exact.
+        most: integrate the gradients of so many of the things said, the first ones (default: all). 0 means those of
+            their sum, which is faster but less exact.
     """
     with uncompiled(forward.model), evaluation(forward.model):
         given, blank = _vectors(forward)
         with torch.no_grad():
             whole, falls = _occlude(forward, given, blank)
-        nothing, gradients = _integrate(forward, given, blank, whole, each)
+        nothing, gradients, error = _integrate(forward, given, blank, whole, len(whole) if most is None else most)
+    whole, nothing, falls, gradients = (it.cpu().double() for it in (whole, nothing, falls, gradients))
     return TokenAttribution(
-        forward.read, forward.said, *(it.cpu().double() for it in (whole, nothing, falls, gradients))
+        forward.read, forward.said, whole, nothing, falls, gradients, error=error, measure=forward.measure
     )
 
 
@@ -78,29 +79,31 @@ def _occlude(forward: Pass, given: Tensor, blank: Tensor) -> tuple[Tensor, Tenso
     return whole, whole - torch.cat([_scores(forward, torch.where(it[..., None], blank, given)) for it in hidden])
 
 
-def _integrate(forward: Pass, given: Tensor, blank: Tensor, whole: Tensor, each: bool) -> tuple[Tensor, Tensor]:
-    """Return the log-probabilities of the blank input (R,), and the integrated gradients, (S, R) or (S, 1)."""
+def _integrate(forward: Pass, given: Tensor, blank: Tensor, whole: Tensor, most: int) -> tuple[Tensor, Tensor, float]:
+    """Return the log-probabilities of the blank input (R,), the integrated gradients, (S, R) or (S, 1), and the largest
+    error of their sums."""
     with torch.no_grad():
         nothing = _scores(forward, blank[None])[0]
-    for points in _POINTS if each else _FEW:
-        found, moved = _path(forward, given, blank, points, each), whole - nothing
-        moved = moved if each else moved.sum()[None]
-        if (found.sum(0) - moved).abs().max() <= _EXACT * moved.abs().max():
+    for points in _POINTS if most else _FEW:
+        found, moved = _path(forward, given, blank, points, most), whole - nothing
+        moved = moved[:most] if most else moved.sum()[None]
+        error = float((found.sum(0) - moved).abs().max())
+        if error <= _EXACT * float(moved.abs().max()):
             break
-    return nothing, found
+    return nothing, found, error
 
 
-def _path(forward: Pass, given: Tensor, blank: Tensor, points: int, each: bool) -> Tensor:
-    """Integrate with the Gauss-Legendre rule of this many points. -> (S, R), or (S, 1) for the sum of all"""
+def _path(forward: Pass, given: Tensor, blank: Tensor, points: int, most: int) -> Tensor:
+    """Integrate with the Gauss-Legendre rule of this many points. -> (S, most), or (S, 1) for the sum of all"""
     at, weights = (
         torch.tensor(it, dtype=given.dtype, device=given.device) for it in np.polynomial.legendre.leggauss(points)
     )
-    found = given.new_zeros(len(given), len(forward.said) if each else 1)
+    found = given.new_zeros(len(given), most or 1)
     for share, weight in zip(((at + 1) / 2).split(_POINTS[0]), (weights / 2).split(_POINTS[0])):
         vectors = (blank + share[:, None, None] * (given - blank)).requires_grad_()
         with torch.enable_grad():
             scores = (_scores(forward, vectors) * weight[:, None]).sum(0)
-            scores = scores if each else scores.sum()[None]
+            scores = scores[:most] if most else scores.sum()[None]
         for row, score in enumerate(scores):
             again = row + 1 < len(scores)
             # zeros if nothing of the input is read, because parts are off
@@ -116,11 +119,13 @@ class TokenAttribution:
     Attributes:
         tokens: the names of the input's tokens, S.
         said: what the model said, R.
-        whole: its log-probabilities, (R,).
-        nothing: its log-probabilities if all tokens are hidden, (R,).
+        whole: its log-probabilities, or numbers, (R,).
+        nothing: the same if all tokens are hidden, (R,).
         falls: how far they fall if one token is hidden, (S, R).
-        gradients: integrated gradients. The sum over tokens is `whole` minus `nothing`, but for an error. (S, R), or
-            (S, 1) for the sum of everything said.
+        gradients: integrated gradients. The sum over tokens is `whole` minus `nothing`, but for an error. (S, R), fewer
+            columns if only the first ones are known, or (S, 1) for the sum of everything said.
+        error: the largest difference between a sum of integrated gradients and what it should be.
+        measure: what `whole` has: "log-probability" or "number".
     """
 
     tokens: Sequence[str]
@@ -129,14 +134,8 @@ class TokenAttribution:
     nothing: Tensor
     falls: Tensor
     gradients: Tensor
-
-    @cached_property
-    def error(self) -> float:
-        """The largest difference between a sum of integrated gradients and what it should be."""
-        moved = self.whole - self.nothing
-        return float(
-            (self.gradients.sum(0) - (moved if self.gradients.size(1) == len(moved) else moved.sum())).abs().max()
-        )
+    error: float
+    measure: str = "log-probability"
 
     def to_dict(self) -> dict[str, Any]:
         names = ("whole", "nothing", "falls", "gradients")
@@ -152,17 +151,17 @@ class TokenAttribution:
         rows = self._of_label() if len(self.said) == 1 else self._of_answer()
         moved = float((self.whole - self.nothing).abs().max())
         check = (
-            f"With every token hidden, log-probabilities differ by up to {moved:.4f}; the gradients sum to these "
-            f"differences within {self.error:.1e}."
+            f"With every token hidden, the {self.measure} changes by up to {moved:.4f}; the gradients sum to these "
+            f"changes within {self.error:.1e}."
         )
         return "\n".join([*rows, "", *wrapped("", check.split())])
 
     def _of_label(self) -> Iterator[str]:
         name, most = self.said[0], float(self.falls.abs().max()) or 1.0
-        yield f'which tokens support "{name}" (log-probability {float(self.whole[0]):.4f})'
+        yield f'which tokens support "{name}" ({self.measure} {float(self.whole[0]):.4f})'
         yield f"  {'token':<{_NAME}}{'hiding it':>10}{'gradients':>11}"
         for token, fall, slope in zip(self.tokens, self.falls[:, 0].tolist(), self.gradients[:, 0].tolist()):
-            yield f"  {left(token, _NAME)}{fall:>+10.4f}{slope:>+11.4f}  {bar(fall, most)}".rstrip()
+            yield f"  {left(token, _NAME)}{signed(fall, 10)}{signed(slope, 11)}  {bar(fall, most)}".rstrip()
 
     def _of_answer(self) -> Iterator[str]:
         yield "how much each token mattered: the drop in log-probability when it is hidden,"

@@ -10,7 +10,6 @@ from ...config import DROPOUT, NEWEST, TASKS, Config, DecodeConfig
 from ...data.batches import Batches
 from ...data.forms import PairForm
 from ...decode.model_handle import ModelHandle, as_module
-from ...errors import ConfigError
 from ...readers.column_roles import LABELLED
 from ...readers.pairs import Pairs
 from ...scoring.bootstrap import Comparison, FloatArray, compare_means
@@ -173,40 +172,46 @@ class Classification(Task):
         """Return how certain the model is of its answer to each text, if it says so. (N, C) -> (N,)"""
         return scores.max(1)
 
+    @property
+    def scale(self) -> tuple[float, float] | None:
+        """The mean and the deviation of the training data's numbers. None for labels."""
+        return None
+
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
         """Label one text and record every step. A long text or recording is truncated.
 
         Raises:
-            ConfigError: the model gives a text several labels, and an explanation is about one choice.
             DataError: the text is blank, or the file can't be read.
         """
-        import torch
-
         from ...inspection.explaining import explain
         from ...inspection.record.forward_pass import Pass
         from ...inspection.record.uncompiled import uncompiled
         from ...inspection.views.contrast import Labels
 
-        if kind := self.config.data.label_kind:
-            gives = "predicts a number" if kind == "number" else "gives a text several labels"
-            what, expected = f"a model that {gives} can't be explained", "one label per text"
-            fix = "use `clearhead classify --json` for all that it says"
-            raise ConfigError(what, expected=expected, fix=fix, name="data.label_kind", value=kind)
         check_filled(text)
         sources = self.reader.joined(self.reader.encode([text])[0])
         with uncompiled(model):  # so that the recorded pass gives the same label
-            p = self.log_probabilities(model, sources, decode.batch_tokens)[0]
-        best, inputs = int(p.argmax()), self.reader.tensor(sources, np.arange(1))
-        label, hidden = self.labels[best], self.special.unk
-
-        def again() -> tuple[str, float]:
-            found = model(inputs)[0].softmax(-1)
-            return self.labels[int(found.argmax())], float(found.max())
-
-        forward = Pass(model=model, inputs=(inputs,), pieces=self.tokenizers.pieces, targets=(best,), said=(label,),
-                       hidden=hidden, answer=again)  # fmt: skip
-        values = {"probability": float(torch.tensor(p[best]).exp())}
-        return explain(forward, self.tokenizers, self.config, text, label, values, choice=Labels(self.labels, label))
+            scores = self.log_probabilities(model, sources, decode.batch_tokens)[0]
+        found, best = self.record("", scores), int(scores.argmax())
+        choice = Labels(
+            self.labels,
+            self.labels[best],
+            found.said,
+            of_targets=self.config.data.label_kind == "targets",
+            scale=self.scale,
+            answer=lambda scores: self.record("", scores).label,
+        )
+        forward = Pass(
+            model=model,
+            inputs=(self.reader.tensor(sources, np.arange(1)),),
+            pieces=self.tokenizers.pieces,
+            targets=(best,),
+            said=(choice.best,),
+            hidden=self.special.unk,
+            log_p=self.log_p,
+            measure="log-probability" if self.scale is None else "number",
+        )
+        return explain(forward, self.tokenizers, self.config, text, found.label, found.values, choice=choice)
 
     def evaluate(
         self, model: "ModelHandle | nn.Module", held_out: HeldOutLabelled, decode: DecodeConfig

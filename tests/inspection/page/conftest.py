@@ -25,6 +25,13 @@ FRENCH = ["J'ai faim.", "Tu es en retard.", "Elle chante.", "Nous sommes ici.", 
 SMALL = {"model.d_model": 16, "model.n_heads": 2, "model.d_ff": 32, "model.n_encoder_layers": 2}
 SMALL |= {"data.tokenizer": "word", "model.max_len": 40, "decode.max_extra": 4, "train.device": "cpu"}
 LABELS = {"data.labels": ("cold", "so so", "warm"), "model.n_classes": 3}
+TARGETS = {"data.labels": ("mood=so so", "mood=warm", "size=big", "size=small", "size=so so"), "model.n_classes": 5}
+NUMBER = {
+    "data.labels": ("stars",),
+    "data.label_kind": "number",
+    "data.number_scale": (250.0, 40.0),
+    "model.n_classes": 1,
+}
 IMAGE = {
     "data.modality": "image",
     "model.front": "patches",
@@ -44,6 +51,11 @@ KINDS: dict[str, tuple[str, dict[str, Any], Any]] = {
     "image": ("classify", IMAGE, np.arange(256, dtype=np.uint8).reshape(16, 16)),
     "audio": ("classify", AUDIO, (np.sin(np.arange(8000) / 9).astype(np.float32), 8000)),
     "answer": ("answer", {"data.max_len": 30}, ("She sings?", "We are here. She sings well.")),
+}
+LABEL_KINDS = {
+    "several": ("classify", {**LABELS, "data.label_kind": "several"}, "She sings well."),
+    "targets": ("classify", {**TARGETS, "data.label_kind": "targets"}, "She sings well."),
+    "number": ("classify", NUMBER, "She sings well."),
 }
 MORE = {
     "summarize": ("summarize", {"model.n_decoder_layers": 3, "model.copy": False}, "She sings. We are here."),
@@ -77,7 +89,7 @@ def explained(
     kind: str, read: Any = None, *, off: Sequence[str] = (), prefix: Sequence[int] = (), **changed: Any
 ) -> tuple[Explanation, Config]:
     """What a model of random weights made of an input, with parts off, a forced beginning, or some settings changed."""
-    verb, values, source = (KINDS | MORE)[kind]
+    verb, values, source = (KINDS | LABEL_KINDS | MORE)[kind]
     source = source if read is None else read
     required = task_named(verb).required
     config = Config().assign({**required, **SMALL, "train.task": verb, **values, **changed}, "model")

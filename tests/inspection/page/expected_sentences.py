@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -64,7 +65,7 @@ class Walk:
 class Truth:
     """What a page has to say about a model's answer, from its trace and from new runs."""
 
-    looked_in = ""
+    digits = 2  # of a difference
 
     def __init__(self, walk: Walk, explanation: Explanation) -> None:
         self.walk, self.it, self.model, self.trace = walk, explanation, explanation.model, explanation.trace
@@ -117,13 +118,15 @@ class Truth:
     def hidden(self, t: int, named: str) -> str:
         if t >= self.falls.size(1):
             return ""
-        fall, s = self.falls[:, t].max(0)
-        left = self.said(self.p)[t] - fall
-        return (
-            f"Hide {self.bold(self.hideable[s])} and the probability of {named} falls to {percent(left.exp())}. "
-            if fall > 0.01
-            else ""
-        )
+        s = int(self.falls[:, t].abs().argmax())
+        fall = self.falls[s, t]
+        what, way = named and f"the probability of {named}", "falls" if fall > 0 else "rises"
+        left = self.shown(self.said(self.p)[t] - fall)
+        hide = f"Hide {self.bold(self.hideable[s])} and {what or 'it'} {way} to {left}. "
+        return hide if abs(fall) > 10**-self.digits else ""
+
+    def shown(self, score: Tensor) -> str:
+        return percent(score.exp())
 
     def ending(self) -> str:
         names, more = ", ".join(f"[{it}]" for it in self.walk.unknown[:3]), len(self.walk.unknown) - 3
@@ -143,10 +146,11 @@ class Truth:
             found["Looked at"] = [it for s in order for it in (self.full(self.seen[s]), percent(weights[s]))]
         if t < self.falls.size(1):
             some = self.falls[:, t].abs().argsort(descending=True, stable=True)[:3].tolist()
+            least = 0.5 * 10**-self.digits
             rows = [
                 (self.full(self.hideable[s]), f"{-self.falls[s, t]:+.4f}")
                 for s in some
-                if abs(self.falls[s, t]) >= 0.005
+                if abs(self.falls[s, t]) >= least
             ]
             found |= {"When hidden": [it for row in rows for it in row]} if rows else {}
         return found
@@ -253,10 +257,14 @@ class Labelled(Truth):
     """A model that gives a text, an image or a recording a label."""
 
     def __init__(self, walk: Walk, explanation: Explanation) -> None:
+        self.labels = explanation.choice.labels
         super().__init__(walk, explanation)
         self.order = self.p.argsort(descending=True).tolist()
-        self.names, self.count = [explanation.choice.labels[i] for i in self.order], len(explanation.choice.labels)
-        self.falls = self.falls[:, :1]  # those of the label that the model gave
+        self.names, self.count = [self.labels[i] for i in self.order], len(self.labels)
+        if hasattr(explanation, "occlusion"):
+            with without(self.model, *walk.off):
+                each = [explanation.about(it).occlusion.falls for it in self.names]
+            self.falls = torch.from_numpy(np.concatenate(each).T).float()
 
     def run(self, read: Tensor) -> Tensor:
         return self.model(read)[0].log_softmax(-1)
@@ -270,13 +278,68 @@ class Labelled(Truth):
 
     def sentence(self, t: int) -> str:
         p = [percent(it.exp()) for it in self.said(self.p)]
+        hidden = self.hidden(t, f"[{self.names[t]}]")
         if t:
             which = f"[{self.names[t]}] was the model’s {['2nd', '3rd'][t - 1]} choice, with a probability of {p[t]}. "
-            return f"{which}It answered [{self.names[0]}]. {self.ending()}"
-        text = (
-            f"The model answered [{self.names[0]}] with a probability of {p[0]}. {self.hidden(0, f'[{self.names[0]}]')}"
-        )
+            return f"{which}It answered [{self.names[0]}]. {hidden}{self.ending()}"
+        text = f"The model answered [{self.names[0]}] with a probability of {p[0]}. {hidden}"
         return text + f"Its second choice was [{self.names[1]}], at {p[1]}. {self.ending()}"
+
+
+class Several(Labelled):
+    """A model that gives a text any number of labels: those with a probability of one half."""
+
+    def run(self, read: Tensor) -> Tensor:
+        return self.model(read)[0].sigmoid().log()
+
+    def in_answer(self) -> list[str]:
+        return [it for it, p in zip(self.names, self.said(self.p)) if p.exp() >= 0.5]
+
+    def sentence(self, t: int) -> str:
+        name, p, answer = self.names[t], percent(self.said(self.p)[t].exp()), self.in_answer()
+        shown = "|".join(it.rpartition("=")[2] for it in answer) or "no label"
+        text = f"[{name}] has a probability of {p}. It answered [{shown}]. "
+        text = f"The model answered [{name}] with a probability of {p}. " if name in answer else text
+        return text + self.hidden(t, f"[{name}]") + self.ending()
+
+    def sub(self, t: int) -> str:
+        return super().sub(t) + ", in the answer" * (self.names[t] in self.in_answer())
+
+
+class OfTargets(Several):
+    """A model that gives a text a label for each of several targets."""
+
+    def run(self, read: Tensor) -> Tensor:
+        logits, names = self.model(read)[0], [it.split("=")[0] for it in self.labels]
+        return torch.stack(
+            [it - logits[[name == own for own in names]].logsumexp(0) for it, name in zip(logits, names)]
+        )
+
+    def in_answer(self) -> list[str]:
+        first = {name.split("=")[0]: name for name in reversed(self.names)}
+        return [first[name] for name in dict.fromkeys(it.split("=")[0] for it in self.labels)]
+
+
+class Predicted(Labelled):
+    """A model that predicts a number."""
+
+    def __init__(self, walk: Walk, explanation: Explanation) -> None:
+        super().__init__(walk, explanation)
+        self.names = [explanation.answer]
+        self.digits = 2 - math.floor(math.log10(float(self.falls.abs().max())))
+
+    def run(self, read: Tensor) -> Tensor:
+        mean, deviation = self.it.config.data.number_scale
+        return self.model(read)[0] * deviation + mean
+
+    def shown(self, score: Tensor) -> str:
+        return f"{score:.6g}"
+
+    def sentence(self, t: int) -> str:
+        return f"The model predicted [{self.names[0]}] for {self.labels[0]}. {self.hidden(0, '')}{self.ending()}"
+
+    def sub(self, t: int) -> str:
+        return self.labels[0]
 
 
 class Filled(Truth):
@@ -375,6 +438,9 @@ class Embedded(Truth):
 
 TRUTHS = {
     "classify": Labelled,
+    "several": Several,
+    "targets": OfTargets,
+    "number": Predicted,
     "image": Labelled,
     "audio": Labelled,
     "fill": Filled,

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from clearhead.inspection.page.document import page_document
 
-from .conftest import ask, opened
+from .conftest import LABEL_KINDS, ask, opened
 from .shown_numbers import CHECKS
 
 VIEWS = {
@@ -103,6 +105,33 @@ def test_a_chosen_word_is_chosen_everywhere_and_in_the_address(pages: Any, tab: 
     assert "v=decoding" in tab.url
     tab.go_back()
     assert "v=decoding" not in tab.url and "t=3" in tab.url
+
+
+@pytest.mark.parametrize("kind", LABEL_KINDS)
+def test_every_label_has_its_words_and_parts(kind: str, pages: Any, tab: Any) -> None:
+    path, explanation, data = pages(kind)
+    unit = 1 if kind == "number" else 100
+    for t, (label, _, _, _) in enumerate(data["labels"]):
+        opened(tab, path, f"t={t}&method={'gradients' if t % 2 else 'falls'}")
+        assert ask(tab, "nameless") == [] and ask(tab, "tiny") == [] and ask(tab, "cut") == []
+        words, why = explanation.about(label).words, explanation.why(label)
+        found = [float(it.replace("−", "-")) for it in titles(tab.locator("#words .shaded span"))]
+        expected = words.gradients if t % 2 else words.falls
+        assert found == pytest.approx(expected[:, 0].tolist(), abs=0.6 if unit == 1 else 0.01 if t % 2 else 6e-5)
+        changes = {name: it["logprobs"][t] - data["labels"][t][1] for name, it in data["without"].items()}
+        found = {it["name"]: float(it["change"].replace("−", "-")) for it in tab.locator(".switch").evaluate_all(
+            "all => all.map(it => ({name: it.dataset.off, change: it.lastChild.textContent}))")}  # fmt: skip
+        assert found == pytest.approx(changes, abs=0.06 if unit == 1 else 6e-3)
+        said = tab.locator(".why h3").inner_text()
+        assert f" {why.difference:+.{1 if unit == 1 else 2}f};".replace("-", "−") in said
+        rivals = tab.locator(".why select").nth(1).locator("option").all_inner_texts() if unit > 1 else []
+        own = [it for it, *_ in data["labels"] if kind != "targets" or it.split("=")[0] == label.split("=")[0]]
+        assert rivals[1:] == (own if unit > 1 else [])
+    assert "undefined" not in (text := tab.locator("body").inner_text()) and "NaN" not in text
+
+
+def titles(spans: Any) -> list[str]:
+    return spans.evaluate_all("all => all.map(it => it.title.split(': ').pop())")
 
 
 def test_broken_addresses_are_ignored(pages: Any, tab: Any) -> None:

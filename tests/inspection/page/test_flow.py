@@ -51,7 +51,7 @@ def test_each_step_is_told_with_the_values_of_the_trace(kind: str, pages: Any, t
         elif kind_of == "projection":
             expected = [float(made.max())]
         elif data.get("labels"):
-            expected = [float(trace["head"].output[0, i]) for *_, i in data["labels"]]
+            expected = [float(trace["head"].output[0, i]) for _, _, i, _ in data["labels"]]
         elif data["task"] == "answer":
             expected = trace["head"].output[0, 0].tolist()
         assert numbers(said) == pytest.approx(expected, abs=1.1e-2), said

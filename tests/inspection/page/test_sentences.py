@@ -7,7 +7,7 @@ import pytest
 
 from clearhead.inspection.page.document import page_document
 
-from .conftest import KINDS, MORE, ask, explained, opened, page_of
+from .conftest import KINDS, LABEL_KINDS, MORE, ask, explained, opened, page_of
 from .expected_sentences import TRUTHS, Found, Walk, Written, same
 
 SAMPLED = (("decode.sample", True),)
@@ -19,7 +19,7 @@ LAST = {
 }
 NO_ANSWER = (("data.unanswerable", True), ("model.n_encoder_layers", 1))
 FAST = [
-    *(Walk(kind, unknown=("?",) if kind == "answer" else ()) for kind in KINDS),
+    *(Walk(kind, unknown=("?",) if kind == "answer" else ()) for kind in (*KINDS, *LABEL_KINDS)),
     Walk("translate", "She zzz QQQ.", (5,), unknown=("zzz", "QQQ")),
     Walk("translate", off=("decoder.1.cross.head.0", "encoder.0.feed_forward"), changed=SAMPLED),
     Walk("translate", changed=(("decode.max_ratio", 0.6),)),
@@ -63,7 +63,11 @@ def test_every_sentence_is_that_of_the_trace(walk: Walk, pages: Any, tab: Any, t
             expected = truth.blocks(t)
             same(it["name"], truth.names[t])
             same(it["sub"], truth.sub(t))
-            assert {*it["blocks"]} - {"Rank by layer", "Top contributions (logits)"} == expected.keys()
+            assert {*it["blocks"]} - {
+                "Rank by layer",
+                "Top contributions (logits)",
+                "Top contributions",
+            } == expected.keys()
             for title, rows in expected.items():
                 same("|".join(it["blocks"][title]), "|".join(rows))
             assert it["rank"] == truth.rank(t)

@@ -86,7 +86,7 @@ def test_the_model_is_left_as_it_was() -> None:
 def test_the_tokens_that_mattered_most_come_first() -> None:
     falls = torch.tensor([[0.1, 3.0], [-2.0, 0.0], [0.5, 0.25]], dtype=torch.float64)
     whole, nothing = torch.tensor([-0.1, -0.2]), torch.tensor([-3.0, -4.0])
-    view = TokenAttribution(["the", "black", "cat"], ["le", "chat"], whole, nothing, falls, falls).render()
+    view = TokenAttribution(["the", "black", "cat"], ["le", "chat"], whole, nothing, falls, falls, 0.0).render()
     row = next(line for line in view.splitlines() if line.strip().startswith("le"))
     assert row.split()[1:] == ["black", "-2.00", "cat", "+0.50", "the", "+0.10"] * 2
     row = next(line for line in view.splitlines() if line.strip().startswith("chat"))
@@ -97,14 +97,14 @@ def test_the_tokens_that_mattered_most_come_first() -> None:
 def test_a_label_has_a_bar_for_each_token() -> None:
     falls = torch.tensor([[0.1], [-2.0]], dtype=torch.float64)
     view = TokenAttribution(
-        ["good", "film"], ["pos"], torch.tensor([-0.1]), torch.tensor([-1.0]), falls, falls
+        ["good", "film"], ["pos"], torch.tensor([-0.1]), torch.tensor([-1.0]), falls, falls, 0.0
     ).render()
     assert '"pos" (log-probability -0.1000)' in view and f"{'<' * 16}|" in view and "|>" in view
 
 
 def test_gradients_of_the_whole_answer_are_those_of_its_tokens_together() -> None:
     net = model()
-    found, together = attribute_tokens(read(net)), attribute_tokens(read(net), each=False)
+    found, together = attribute_tokens(read(net)), attribute_tokens(read(net), most=0)
     torch.testing.assert_close(together.gradients, found.gradients.sum(1, keepdim=True), rtol=0.02, atol=0.1)
     torch.testing.assert_close(together.falls, found.falls)
     assert together.error == pytest.approx(

@@ -186,16 +186,24 @@ def test_labels_are_the_records_of_json(others, folders) -> None:
     same(others.post("/api/classify", {"text": "She sings.", "model": "classify"}).json(), expected)
 
 
-def test_several_labels_are_a_list_and_have_no_page(others, folders) -> None:
+def test_several_labels_are_a_list(others, folders) -> None:
     [expected] = plain(load(folders["labels"]).results(["She sings."]))
     found = others.post("/api/classify", {"text": "She sings.", "model": "labels"}).json()
     same(found, expected)
     assert (found["label"], found["labels"]) == ("cold", ["cold"])
     components = others.ask("GET", "/openapi.json").json()["components"]["schemas"]
     assert {*components["LabelSet"]["properties"]} | {"format_version"} == {*found}
-    for path in ("/api/explain", "/api/page"):
-        reply = others.post(path, {"text": "She sings.", "model": "labels"})
-        assert reply.status == 400 and "several labels" in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(("name", "kind"), [("labels", "several"), ("targets", "targets"), ("number", "number")])
+def test_every_kind_of_classifier_is_explained(others, folders, name: str, kind: str) -> None:
+    app = load(folders[name])
+    explanation, [record] = app.explain("She sings."), app.results(["She sings."])
+    found = others.post("/api/explain", {"text": "She sings.", "model": name}).json()
+    assert found["text"] == record.label == explanation.answer
+    same({it: found[it] for it in explanation.values}, explanation.values)
+    page = others.post("/api/page", {"text": "She sings.", "model": name}).json()
+    assert page["label_kind"] == kind and {it[0] for it in page["labels"]} == {*app.labels}
 
 
 def test_targets_have_a_label_each(others, folders) -> None:

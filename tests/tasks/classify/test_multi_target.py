@@ -14,7 +14,7 @@ import torch
 import clearhead
 from clearhead.config import Config, DataConfig, DecodeConfig
 from clearhead.data.forms import PairForm
-from clearhead.errors import ConfigError, DataError
+from clearhead.errors import DataError
 from clearhead.model.transformer import EncoderModel
 from clearhead.readers.column_roles import LABELLED
 from clearhead.readers.pairs import Pairs, Report
@@ -151,13 +151,6 @@ def test_the_order_of_the_columns_in_other_data_does_not_matter() -> None:
     expected = own.hold_out(pairs())
     assert swapped.references == expected.references
     assert swapped.examples.targets.tokens.tolist() == expected.examples.targets.tokens.tolist()
-
-
-def test_an_explanation_is_rejected() -> None:
-    own = task()
-    with pytest.raises(ConfigError) as caught:
-        own.explain(net(own), TEXTS[0], DecodeConfig())
-    assert (caught.value.name, caught.value.value) == ("data.label_kind", "targets")
 
 
 # --- files

@@ -113,13 +113,6 @@ def test_a_scale_is_a_mean_and_a_deviation(scale: tuple[float, ...]) -> None:
     assert caught.value.name == "data.number_scale"
 
 
-def test_an_explanation_is_rejected() -> None:
-    own = task()
-    with pytest.raises(ConfigError) as caught:
-        own.explain(net(own), TEXTS[0], DecodeConfig())
-    assert (caught.value.name, caught.value.value) == ("data.label_kind", "number")
-
-
 # --- a run
 
 

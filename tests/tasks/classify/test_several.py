@@ -128,13 +128,6 @@ def test_an_unknown_label_counts_as_missed_and_its_text_has_no_loss() -> None:
     assert found.references == [["billing"], ["billing|new"], [""], ["bug"], ["billing"]]
 
 
-def test_an_explanation_is_rejected() -> None:
-    own = task()
-    with pytest.raises(ConfigError) as caught:
-        own.explain(net(own), TEXTS[0], DecodeConfig())
-    assert (caught.value.name, caught.value.value) == ("data.label_kind", "several")
-
-
 # --- files
 
 

@@ -1,6 +1,6 @@
 // Where an answer may start and end, and what another one scores.
 
-import {asTable, bar, bold, h, section, table} from "./dom.js";
+import {asTable, bar, bold, h, section} from "./dom.js";
 import {chance, signed} from "./numbers.js";
 
 /** The answer that was chosen on the page, else the model's own. */
@@ -20,7 +20,7 @@ export function answers(page, state) {
     return button;
   });
   const node = section("answers", "Answers", "Bars above a word: how likely the answer is to start and to end there. Press words to move its ends. Score: both logits, less those of no answer", null, said, list,
-    asTable("Start and end as a table", () => table("Start and end", ["Word", "Starts here", "Ends here"], [...spans.start.keys()].filter(spans.allowed).map(s => [spans.of(s, s).name, chance(spans.start[s]), chance(spans.end[s])]))));
+    asTable("Start and end", () => [["Word", "Starts here", "Ends here"], [...spans.start.keys()].filter(spans.allowed).map(s => [spans.of(s, s).name, chance(spans.start[s]), chance(spans.end[s])])]));
   return {node, update(now) {
     const it = chosenSpan(page, now), same = other => other.from === it.from && other.to === it.to, less = spans.own.score - it.score;
     said.replaceChildren(bold(it, "chosen"), `: the answer starts here with a probability of ${chance(spans.start[it.from])} and ends here with ${chance(spans.end[it.to])}, together ${chance(it.logp)}. The score is ${signed(it.score)}`,

@@ -1,7 +1,7 @@
 // All heads at a glance: a picture for each head, a row for each layer, a column for each kind of attention.
 
 import {button, h, roving, section} from "./dom.js";
-import {PLACES, finding, headName, headsOn, rowOf} from "./data.js";
+import {PLACES, changeOf, finding, headName, headsOn, rowOf} from "./data.js";
 import {css, drawCells, shade, themed} from "./colours.js";
 import {range, signed, sum} from "./numbers.js";
 import {openHead} from "./open_head.js";
@@ -50,11 +50,11 @@ export function attention(page, state, asker, signal) {
   const node = section("attention", "Attention", `${heads} heads; each row is one query ${page.media ? "position" : "token"}; entropy in bits`, [sorts, legend], over?.node, kinds, opened.node);
 
   const seen = new IntersectionObserver(entries => entries.forEach(it => { if (it.isIntersecting) { it.target.draw(); seen.unobserve(it.target); } }), {rootMargin: "400px"});
-  const worth = (place, l, head) => { const [stack, kind] = place.split("."); return page.without?.[`${stack}.${l}.${kind}.head.${head}`]?.change ?? 0; };
+  const worth = (place, l, head) => { const [stack, kind] = place.split("."); return changeOf(page, `${stack}.${l}.${kind}.head.${head}`, state.now.t) ?? 0; };
 
   function mini(place, layer, head, l) {
     const canvas = h("canvas"), tick = h("i.tick"), off = layer.off(head), entropy = layer.entropy[head].toFixed(2);
-    const node = h("button.mini", {"data-k": place, "data-l": l, "data-h": head, "aria-label": `${headName(place, l, head)}, ${finding(page, place, layer, head)}${off ? "" : `, entropy ${entropy} bits`}`, onclick: () => state.set({k: place, l, h: head})}, h("span.frame", canvas, tick), h("small", off ? "off" : sort === "worth" ? signed(worth(place, l, head)) : entropy));
+    const node = h("button.mini", {"data-k": place, "data-l": l, "data-h": head, "aria-label": `${headName(place, l, head)}, ${finding(page, place, layer, head)}${off ? "" : `, entropy ${entropy} bits`}`, onclick: () => state.set({k: place, l, h: head})}, h("span.frame", canvas, tick), h("small", off ? "off" : sort === "worth" ? signed(worth(place, l, head), page.digits) : entropy));
     minis.push({node, tick, place, layer, head, l});
     return shown(node, canvas, layer, head);
   }
@@ -93,6 +93,7 @@ export function attention(page, state, asker, signal) {
   }
 
   function update(now, before) {
+    if (page.labels && sort === "worth" && before && now.t !== before.t) build();
     for (const {node: it, tick, place, layer, head, l} of minis) {
       it.ariaPressed = place === now.k && l === now.l && head === now.h;
       const row = rowOf(page, place, now);

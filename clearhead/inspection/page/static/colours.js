@@ -39,6 +39,9 @@ export function drawCells(canvas, rows, columns, colour) {
   return canvas;
 }
 
+/** The style of a cell of a colour, with ink that can be read there. */
+export const filled = colour => ({background: css(colour), color: inkOn(colour)});
+
 /** Black or white, whichever is easier to read on a colour. */
 export function inkOn(colour) {
   const [r, gr, b] = colour.map(it => ((it /= 255) <= 0.04045 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4));

@@ -1,7 +1,7 @@
 // The page's data: one JSON object, whose arrays are base64 of little-endian numbers.
 
 import {named, nameAfter, pieceName} from "./names.js";
-import {range} from "./numbers.js";
+import {chance, range, signed} from "./numbers.js";
 
 const READ = {
   u16: [2, (view, at) => view.getUint16(at, true)],
@@ -83,11 +83,11 @@ export function prepare(data) {
   const writes = rows.outputs.length > 0, crosses = writes && rows.encoder.length > 0, fills = Boolean(data.filled), finds = data.task === "answer";
   const source = crosses || !writes ? rows.encoder : rows.decoder.slice(0, begins + 1);
   const [words, why, media, spoken, spans] = ["words", "why", "media", "spoken", "spans"].map(it => data[it] && decoded(data[it])), hideable = media?.hidden?.map(name => ({name})) ?? source;
-  const answered = said(data, rows, {writes, fills, finds, begins, words});
-  return {...data, forced: data.forced ?? [], copies: data.parts.some(it => it.name.endsWith("pointer")), isOff: name => isOff(data, name), asked: data.source, ...answered, lastStep: data.parts.length - (answered.answer.length ? 0 : 1), measured: Object.values(data.without ?? {}).some(it => it.change !== null), attention, rows, places, writes, crosses, fills, finds, source, begins, words, why, media, spoken, hideable, falls: (words ?? media)?.falls, spans: spans && spansOf(spans)};
+  const answered = said(data, rows, {writes, fills, finds, begins, words}), number = data.label_kind === "number";
+  return {last: ["Softmax", "exp(zᵢ) / Σ exp(zⱼ)"], digits: 2, measure: "log-probability", ...data, forced: data.forced ?? [], copies: data.parts.some(it => it.name.endsWith("pointer")), isOff: name => isOff(data, name), asked: data.source, ...answered, number, shown: number ? x => signed(x, data.digits).replace("+", "") : chance, lastStep: data.parts.length - (answered.answer.length ? 0 : 1), measured: Object.values(data.without ?? {}).some(it => it.change !== null), attention, rows, places, writes, crosses, fills, finds, source, begins, words, why, media, spoken, hideable, falls: (words ?? media)?.falls, spans: spans && spansOf(spans)};
 }
 
-/** How far the log-probability of the answer's token t falls when each of `page.hideable` is hidden, or null. Of labels, that of the first is known. */
+/** How far the log-probability of the answer's token t falls when each of `page.hideable` is hidden, or null. */
 export function fallsOf(page, t, method = "falls") {
   const {shape: [size, columns], values} = page.words?.[method] ?? page.falls ?? {shape: []};
   return t < columns ? Array.from({length: size}, (_, s) => values[s * columns + t]) : null;
@@ -101,12 +101,13 @@ function spansOf({found, logprobs: {values}, text, places}) {
   return {own: of(...(found ?? [0, 0])), start, end, allowed, of, best: [...answers, of(0, 0)].sort((a, b) => b.logp - a.logp).slice(0, 6)};
 }
 
-/** What the model answered: tokens, fillings, a passage or labels, each with its log-probability and its place in `alternatives`. */
+/** What the model answered: tokens, fillings, a passage, all labels or a number, each with its log-probability and its place in `alternatives`. */
 function said(data, rows, {writes, fills, finds, begins, words}) {
   if (writes) return {answer: rows.outputs.slice(begins), logprobs: data.logprobs.slice(begins)};
   if (fills) return {answer: data.filled.map(text => ({name: pieceName(text), own: true})), logprobs: data.logprobs};
   if (finds) return {answer: [{name: data.text || "no answer", own: Boolean(data.text)}], logprobs: [words ? words.whole.values[0] : 0]};
-  return {answer: (data.labels ?? []).map(([name]) => ({name, own: false, kind: "label"})), logprobs: (data.labels ?? []).map(([, p]) => p)};
+  const labels = data.labels ?? [];
+  return {answer: labels.map(([name, , , said]) => ({name: data.label_kind === "number" ? data.text : name, own: false, kind: "label", said})), logprobs: labels.map(([, p]) => p)};
 }
 
 /** What could have been said at a place of the answer, most likely first: [text, log-probability, id]. Labels have one place. */
@@ -114,6 +115,9 @@ export const candidates = (page, t) => (page.labels ? page.labels : page.alterna
 
 /** The tokens that could have been said at a place of the answer, most likely first, with their names. */
 export const choices = (page, t) => candidates(page, t).map(([text, p, id]) => ({name: page.labels ? text : nameAfter(() => (page.writes ? page.tokens.outputs.slice(0, page.begins + t) : []), text), own: !page.labels && text !== "</s>", text, id, logp: p}));
+
+/** How the log-probability of the answer or label t changes without a part, or null. */
+export const changeOf = (page, name, t) => { const it = page.without?.[name]; return page.labels && it ? it.logprobs[t] - page.logprobs[t] : it?.change ?? null; };
 
 /** The row of `page.why` for a place of the answer, or null if it has none. */
 export const whyRow = (page, t) => { const row = page.labels ? 0 : page.begins + t; return page.why && row < page.why.parts.shape[1] ? row : null; };

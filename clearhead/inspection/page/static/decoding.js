@@ -1,6 +1,6 @@
 // The search, step by step: what was kept, what was dropped, and why the first answer won. Any candidate can be forced.
 
-import {asTable, button, g, h, label, path, picture, pressed, rect, roving, scroller, section, table, token} from "./dom.js";
+import {asTable, button, g, h, label, path, picture, pressed, rect, roving, scroller, section, token} from "./dom.js";
 import {choices} from "./data.js";
 import {nameAfter} from "./names.js";
 import {force} from "./forcing.js";
@@ -21,8 +21,8 @@ export function decoding(page, state, asker) {
   const node = section("decoding", "Decoding", about, logs, box, note, drawing?.node, cache(page.search.cache_lengths),
     h("div.answers", h("h3", answers.length > 1 ? "The answers, and why the first one won" : "The answer"), h("ol", answers.map(it => h("li", token({own: true, name: it.text || "■ end"}),
       h("small", `total ${logp(it.total)} ÷ penalty ${it.penalty.toFixed(3)} = score ${logp(it.score)}${it.finished ? "" : `, stopped at ${it.length} tokens`}`)))), h("p", verdict.join(" "))),
-    asTable("Alternatives at every token", () => table("Alternatives", ["Token", ...Array(7).fill("instead")], page.answer.map((it, t) => [it.name, ...alternatives(page, t).slice(0, 7).map(other => [token(other), h("small", chance(other.logp))])]))),
-    asTable("The search as a table", () => table("Candidates", ["Token", "Step", "Log-probability", "Total", "Score", "Fate"], nodes.map(it => [nameOf(it), it.step, logp(it.log_probability), logp(it.total), logp(it.score), it.fate]))));
+    asTable("Alternatives at every token", () => [["Token", ...Array(7).fill("instead")], page.answer.map((it, t) => [it.name, ...alternatives(page, t).slice(0, 7).map(other => [token(other), h("small", chance(other.logp))])])]),
+    asTable("The search", () => [["Token", "Step", "Log-probability", "Total", "Score", "Fate"], nodes.map(it => [nameOf(it), it.step, logp(it.log_probability), logp(it.total), logp(it.score), it.fate])]));
 
   /** Continue from a candidate: its whole path is forced. */
   function continueFrom(it) {

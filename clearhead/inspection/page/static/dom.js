@@ -6,12 +6,12 @@ const SVG = "http://www.w3.org/2000/svg";
 
 function fill(node, props, children) {
   for (const [name, value] of Object.entries(props)) {
-    if (value === undefined || value === null || value === false) continue;
+    if ((value ?? false) === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [key, it] of Object.entries(value)) node.style.setProperty(key, it);
     else node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat(Infinity).filter(it => it !== null && it !== undefined && it !== false));
+  node.append(...children.flat(Infinity).filter(it => (it ?? false) !== false));
   return node;
 }
 
@@ -57,11 +57,11 @@ export function dialog(title, ...content) {
   box.showModal();
 }
 
-/** The details below a picture: the same numbers as a table, built when opened. */
-export function asTable(label, build) {
-  const box = h("details.table", h("summary", label));
+/** The details below a picture: the same numbers as a table, whose head and rows `build` returns when it's opened. */
+export function asTable(what, build) {
+  const label = `${what} as a table`, box = h("details.table", h("summary", label));
   box.addEventListener("toggle", () => {
-    if (box.open && box.childElementCount === 1) box.append(scroller(label, build()));
+    if (box.open && box.childElementCount === 1) box.append(scroller(label, table(what, ...build())));
   });
   return box;
 }

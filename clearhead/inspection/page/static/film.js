@@ -24,7 +24,7 @@ export function film(page, state, asker, signal) {
   const slider = h("input", {type: "range", min: 0, max: frames.length - 1, value: frames.length - 1, "aria-label": "Evaluation", oninput: () => choose(Number(slider.value))});
   const player = makePlayer({last: frames.length - 1, now: () => state.now.frame ?? frames.length - 1, show: choose, pace: PACE, signal});
   const node = section("film", "Training film", ["One frame for each evaluation of “", token({own: true, name: text}), "”"], player.button, curve, slider, h("p", where), said, shown,
-    asTable("The evaluations as a table", () => table("Evaluations", ["Step", ...names.map(plain)], scores.map(row => [count(row.step), ...names.map(it => number(row[it]))]))));
+    asTable("The evaluations", () => [["Step", ...names.map(plain)], scores.map(row => [count(row.step), ...names.map(it => number(row[it]))])]));
   curve.addEventListener("click", event => {
     const step = first + ((event.clientX - curve.firstChild.getBoundingClientRect().left - LEFT) / (wide() - 2 * LEFT)) * (last - first);
     choose(best(steps.map(it => -Math.abs(it - step))));

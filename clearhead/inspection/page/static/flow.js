@@ -1,6 +1,6 @@
 // Figure 1 for this model: a box for each recorded part. A step forward moves the data by one part; Play takes one after the other.
 
-import {asTable, button, g, h, label, path, pressed, rect, roving, section, table} from "./dom.js";
+import {asTable, button, g, h, label, path, pressed, rect, roving, section} from "./dom.js";
 import {drawCells, shade} from "./colours.js";
 import {choices, headsOn} from "./data.js";
 import {narrate, rowAt} from "./narration.js";
@@ -11,7 +11,7 @@ import {makePlayer} from "./player.js";
 const ACROSS = {embedding: 66, embedded: 22, types: 44, self: 70, cross: 70, feed_forward: 68, add: 15, norm: 15, projection: 48, pointer: 52, head: 56, softmax: 68};
 const UPRIGHT = {embedding: 34, self: 58, cross: 58, feed_forward: 36, softmax: 36};
 const TALL = 32, FINGER = 12; // pixels of another upright part, and between two of them
-const LABELS = {embedding: ["Embed-", "ding"], types: ["Token", "types"], self: ["Self-", "attention"], cross: ["Cross-", "attention"], feed_forward: ["Feed-", "forward"], projection: ["Linear"], pointer: ["Pointer"], head: ["Head"], softmax: ["Softmax"]};
+const LABELS = {embedding: ["Embed-", "ding"], types: ["Token", "types"], self: ["Self-", "attention"], cross: ["Cross-", "attention"], feed_forward: ["Feed-", "forward"], projection: ["Linear"], pointer: ["Pointer"], head: ["Head"]};
 const NORMS = {add: "Add & norm", norm: "Norm"}; // named where there is room
 const MOST = 3; // layers of a stack that are all drawn
 const PACE = 2600; // milliseconds to read about a step
@@ -25,9 +25,10 @@ const thumbnail = layer => drawCells(h("canvas"), layer.rows, layer.columns, (r,
 export function flow(page, state, asker, signal) {
   const parts = page.parts.map(it => ({...it, kind: kindOf(it.name)})), read = {image: "image", audio: "recording"}[page.media?.kind] ?? "sentence", unit = page.media ? "positions" : "tokens";
   if (page.answer.length) parts.push({name: "softmax", stack: parts.at(-1).stack, kind: "softmax", shape: parts.at(-1).shape});
+  const titleOf = it => (it.kind === "softmax" ? page.last[0] : partTitle(it.name));
   const box = h("div.figure.scroll"), code = h("details.code", h("summary"), h("pre", {tabindex: 0})), line = h("p.told", {"aria-live": "polite"}), about = h("div.about"), number = h("span.step");
-  const tableOf = asTable("The parts as a table", () => table("Parts of the model", ["Part", "Output", "Parameters", "Milliseconds"],
-    page.parts.map(it => [partTitle(it.name), it.shape.slice(1).join(" × "), count(it.parameters), it.milliseconds.toFixed(2)])));
+  const tableOf = asTable("The parts", () => [["Part", "Output", "Parameters", "Milliseconds"],
+    page.parts.map(it => [partTitle(it.name), it.shape.slice(1).join(" × "), count(it.parameters), it.milliseconds.toFixed(2)])]);
   const step = by => state.set({step: Math.min(parts.length - 1, Math.max(0, state.now.step + by))});
   const back = button("←", () => step(-1), {"aria-label": "Step back"});
   const forth = button("→", () => step(1), {"aria-label": "Step forward"});
@@ -155,7 +156,7 @@ export function flow(page, state, asker, signal) {
         rect(r.x, r.y, r.w, r.h, {rx: 5}), label(r.x + r.w / 2, r.y + r.h / 2 + 4, `× ${it.layers.size}`, "mid"));
     }
     const name = titleOf(it), inner = [];
-    const middle = [r.x + r.w / 2, r.y + r.h / 2], lines = it.kind === "self" && it.stack === "decoder" ? ["Masked", "self-att."] : (LABELS[it.kind] ?? []);
+    const middle = [r.x + r.w / 2, r.y + r.h / 2], lines = it.kind === "self" && it.stack === "decoder" ? ["Masked", "self-att."] : it.kind === "softmax" ? [page.last[0]] : (LABELS[it.kind] ?? []);
     const flat = upright && it.kind !== "self" && it.kind !== "cross" ? [NORMS[it.kind] ?? lines.join("").replace("-d", "d")] : lines;
     const lettering = (x, y, kind) => flat.map((text, j) => label(x, y + 14 * j, text, kind, {"aria-hidden": "true"}));
     if (it.kind === "embedded") {
@@ -180,7 +181,7 @@ export function flow(page, state, asker, signal) {
 
   /** The most likely tokens as bars inside the last box. */
   function bars(r) {
-    const all = page.finds ? [page.logprobs[state.now.t]] : choices(page, state.now.t).slice(0, BARS).map(it => it.logp);
+    const all = page.number ? [] : page.finds ? [page.logprobs[state.now.t]] : choices(page, state.now.t).slice(0, BARS).map(it => it.logp);
     return all.map((p, n) => rect(r.x + 8, r.y + 43 + 8 * n, Math.max(1, (r.w - 16) * Math.exp(p)), 5, {class: "likely", rx: 1}));
   }
 
@@ -201,7 +202,7 @@ export function flow(page, state, asker, signal) {
     code.hidden = !it.code || page.isOff(it.name);
     code.firstChild.textContent = `Source code of ${it.class}`;
     code.lastChild.textContent = it.code ?? "";
-    const equation = it.kind === "softmax" ? "exp(zᵢ) / Σ exp(zⱼ)" : it.equation, of = it.kind === "softmax" ? null : sectionOf(it.name);
+    const equation = it.kind === "softmax" ? page.last[1] : it.equation, of = it.kind === "softmax" ? null : sectionOf(it.name);
     const first = (what, rows) => (rows?.length ? h("span.numbers", `${what} ${rows[Math.min(rows.length - 1, at)].map(short).join(", ")}`) : "");
     about.replaceChildren(h("b", titleOf(it)), equation ? h("code", equation) : "", h("span", it.input_shape?.length ? `${size(it.input_shape)} → ${size(it.shape)}` : `out ${size(it.shape)}`),
       ...(it.kind === "softmax" ? [] : [h("span", `${count(it.parameters)} parameters`), h("span", `${it.milliseconds.toFixed(2)} ms`), of ? h("span", `paper § ${of}`) : "", h("span.numbers", it.name), first("first values in:", it.inputs), first("out:", it.values)]));
@@ -218,5 +219,3 @@ export function flow(page, state, asker, signal) {
     tell();
   }};
 }
-
-const titleOf = it => (it.kind === "softmax" ? "Softmax" : partTitle(it.name));

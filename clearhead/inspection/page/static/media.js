@@ -1,6 +1,6 @@
 // An image or a recording as the model read it, and attention over it.
 
-import {asTable, button, g, h, pressed, rect, roving, table} from "./dom.js";
+import {asTable, button, g, h, pressed, rect, roving} from "./dom.js";
 import {fallsOf} from "./data.js";
 import {drawCells, shade} from "./colours.js";
 import {best, percent, range, signed} from "./numbers.js";
@@ -66,11 +66,11 @@ export function overInput(page, state) {
   };
   const [stack, kind] = page.media.place.split("."), off = (l, head) => page.isOff(`${stack}.${l}.${kind}.head.${head}`), rolled = !page.off.some(it => /\.(self|cross)\b/.test(it));
   const rows = maps.map((map, l) => h("div.overs", h("span", `layer ${l + 1}`), range(map.shape[0]).map(head => off(l, head) ? h("figure.over", h("small", `head ${head + 1}, off`)) : figure(`head ${head + 1}`, r => of(map, head, r), () => state.set({k: page.media.place, l, h: head}), `Layer ${l + 1} head ${head + 1}`))));
-  const lost = page.labels ? `lost by ${page.answer[0].name} when hidden` : "lost when hidden";
-  const whole = h("div.overs", h("span", "all layers"), rolled ? figure("rollout", r => row(rollout, r)) : null, figure(lost, r => spread(fallsOf(page, r)), null, lost, it => signed(it, 4)));
+  const lost = "lost when hidden", fall = t => fallsOf(page, page.labels ? t : rowOf(t));
+  const whole = h("div.overs", h("span", "all layers"), rolled ? figure("rollout", r => row(rollout, r)) : null, figure(lost, (_, t) => spread(fall(t)), null, lost, it => signed(it, 4)));
   const columns = [...(rolled ? [["Rollout", r => row(rollout, r)]] : []), ...maps.flatMap((map, l) => range(map.shape[0]).filter(head => !off(l, head)).map(head => [`layer ${l + 1} head ${head + 1}`, r => of(map, head, r)]))];
-  const numbers = asTable("Attention to each position as a table", () => { const found = columns.map(([, of]) => of(rowOf(state.now.t))); return table("Positions", ["Position", ...columns.map(it => it[0])], page.source.map((it, s) => [it.name, ...found.map(it => it[s].toFixed(4))])); });
-  const hidden = asTable("What hiding each part costs, as a table", () => { const falls = fallsOf(page, rowOf(state.now.t)); return table("Hidden parts", ["Part", "Lost log-probability"], page.hideable.map((it, i) => [it.name, signed(falls[i], 4)])); });
+  const numbers = asTable("Attention to each position", () => { const found = columns.map(([, of]) => of(rowOf(state.now.t))); return [["Position", ...columns.map(it => it[0])], page.source.map((it, s) => [it.name, ...found.map(it => it[s].toFixed(4))])]; });
+  const hidden = asTable("What hiding each part costs", () => { const falls = fall(state.now.t); return [["Part", "Lost log-probability"], page.hideable.map((it, i) => [it.name, signed(falls[i], 4)])]; });
   const node = h("div.media", h("h3", "Over the input ", h("span", "orange grows with the share, in each picture on its own scale")), rows, whole, numbers, hidden);
-  return {node, update(now) { views.forEach(({it, weights, about, written}) => it.light(weights(rowOf(now.t)), about, now.s, written)); }};
+  return {node, update(now) { views.forEach(({it, weights, about, written}) => it.light(weights(rowOf(now.t), now.t), about, now.s, written)); }};
 }

@@ -55,12 +55,13 @@ function added(page, parts, i, name, row) {
 
 function headed(page, it, row, name) {
   const made = it.values?.[row];
-  if (page.labels) return [`The head gives each of ${many(page.labels.length, "label")} a score`, ...page.labels.filter(([, , id]) => it.values?.[0]?.length > id).slice(0, NAMED).map(([name, , id], n) => [n ? ", " : ": ", bold({name}), ` ${signed(it.values[0][id])}`]), "."];
+  if (page.labels && !page.number) return [`The head gives each of ${many(page.labels.length, "label")} a score`, ...page.labels.filter(([, , id]) => it.values?.[0]?.length > id).slice(0, NAMED).map(([name, , id], n) => [n ? ", " : ": ", bold({name}), ` ${signed(it.values[0][id])}`]), "."];
   if (page.finds) return [`The head gives each of ${many(it.shape[1], "position")} two scores, as the first and as the last of the answer`, ...(made ? ["; those of ", name, ` are ${made.map(x => signed(x)).join(" and ")}.`] : ["."])];
   return page.fills ? [`The head gives each of ${many(it.shape.at(-1), "token")} a score at every mask.`] : [`The head makes ${many(it.shape.at(-1), "number")}.`];
 }
 
 function likely(page, it, {t}) {
   if (page.finds) return [`Softmax turns the scores of ${many(page.source.length, "position")} into probabilities of a first and a last one; that of the answer is ${chance(page.logprobs[t])}.`];
-  return [`Softmax turns ${many(it.shape.at(-1), "score")} into probabilities: `, choices(page, t).slice(0, NAMED).map((one, n) => [n ? ", " : "", bold(one), ` ${chance(one.logp)}`]), "."];
+  if (page.number) return ["Times the deviation of the training data’s numbers, plus their mean: ", bold(page.answer[0]), "."];
+  return [`${page.last[0]} turns ${many(it.shape.at(-1), "score")} into probabilities: `, choices(page, t).slice(0, NAMED).map((one, n) => [n ? ", " : "", bold(one), ` ${chance(one.logp)}`]), "."];
 }

@@ -1,6 +1,6 @@
 // One head opened: its weights as a matrix and as lines, and which dimensions of query and key made one of them.
 
-import {asTable, bold, g, h, label, modified, path, picture, rect, reveal, scroller, table, taken} from "./dom.js";
+import {asTable, bold, g, h, label, modified, path, picture, rect, reveal, scroller, taken} from "./dom.js";
 import {axes, decode, finding, headName, rowOf} from "./data.js";
 import {css, drawCells, inkOn, shade} from "./colours.js";
 import {inputPicture} from "./media.js";
@@ -97,7 +97,7 @@ export function openHead(page, state) {
     matrix.replaceChildren(scroller("Weights; arrow keys choose a cell", (cellView ?? pixelView).view), pixelView?.said ?? "");
     over = null;
     lines.replaceChildren((seen ? overlay : threads)(it));
-    details.replaceChildren(asTable("This head as a table", () => weightsTable(it)));
+    details.replaceChildren(asTable("This head", () => weightsTable(it)));
     mark();
     tableOfProducts();
   }
@@ -105,7 +105,7 @@ export function openHead(page, state) {
   /** The products of the chosen cell, but not of one under the pointer, as a table. */
   function tableOfProducts() {
     const it = chosen(), [rows, columns] = axes(page, it.k), found = productsOf(it), pair = `Query of ${rows[it.row].name} × key of ${columns[it.column].name}`;
-    products.replaceChildren(found ? asTable("The products as a table", () => table(pair, ["Dimension", `${pair} ÷ √${found.length}`], found.map((v, d) => [d, signed(v, 4)]))) : "");
+    products.replaceChildren(found ? asTable("The products", () => [["Dimension", `${pair} ÷ √${found.length}`], found.map((v, d) => [d, signed(v, 4)])]) : "");
   }
 
   /** Keep a cell chosen: one that was pressed or reached with arrow keys. */
@@ -136,7 +136,7 @@ export function openHead(page, state) {
 
   function weightsTable({k, layer, head}) {
     const [rows, columns] = axes(page, k);
-    return table(title(k), ["looks", ...columns.map(it => it.name)], rows.slice(0, layer.rows).map((it, r) => [it.name, ...columns.map((_, c) => (layer.barred(r, c) ? "–" : layer.at(head, r, c).toFixed(4)))]));
+    return [["looks", ...columns.map(it => it.name)], rows.slice(0, layer.rows).map((it, r) => [it.name, ...columns.map((_, c) => (layer.barred(r, c) ? "–" : layer.at(head, r, c).toFixed(4)))])];
   }
 
   function point(at) {

@@ -34,7 +34,9 @@ function opening(page, t) {
   if (!token) return [page.task === "embed" ? "The model read this and gave a vector. " : "The model wrote nothing: no token was allowed. "];
   if (page.fills) return ["In place of mask ", String(t + 1), ", the model put ", word(token), ` with a probability of ${p}. `];
   if (page.finds) return ["The model found ", token.own ? word(token) : "no answer", ` in the text, with a probability of ${p}. `];
-  if (!page.writes) return t ? [word(token), ` was the model’s ${ordinal(t + 1)} choice, with a probability of ${p}. It answered `, word(page.answer[0]), ". "] : ["The model answered ", word(token), ` with a probability of ${p}. `];
+  if (page.number) return ["The model predicted ", word(token), ` for ${page.labels[0][0]}. `];
+  if (page.labels && !token.said) return [word(token), page.label_kind ? " has" : ` was the model’s ${ordinal(t + 1)} choice, with`, ` a probability of ${p}. It answered `, bold({name: page.text}), ". "];
+  if (!page.writes) return ["The model answered ", word(token), ` with a probability of ${p}. `];
   const weights = looks(page, t), s = best(weights), where = page.crosses ? `cross-attention in layer ${page.alignment_layer + 1}` : "attention in the last layer", how = origin(page, t);
   const looked = weights.length ? ["looked most at ", word(visible(page, t)[s]), ` (${percent(weights[s])} of its ${where})`] : null;
   if (how) return [token.kind === "end" ? "The end" : word(token), ` was ${how}: the model gave it a probability of ${p}`, looked ? [" and ", looked] : "", ". "];
@@ -44,7 +46,7 @@ function opening(page, t) {
 /** The most likely tokens or labels, first and second, but for the one that was said. */
 function others(page, t) {
   const all = choices(page, t), said = saidAt(page, t), one = (it, which) => [which, bold(it, "other"), `, at ${chance(it.logp)}`];
-  if (page.labels && t || all.length < 2) return [];
+  if (page.labels && t || page.label_kind || all.length < 2) return [];
   if (said === 0) return [one(all[1], `Its second choice ${page.labels ? "" : "here "}was `), ". "];
   return [one(all[0], "Its first choice here was "), said > 1 ? one(all[1], "; its second, ") : "", ". "];
 }
@@ -53,8 +55,8 @@ function others(page, t) {
 function plainly(page, t) {
   const parts = [opening(page, t)], token = page.answer[t], falls = token && fallsOf(page, t);
   if (falls) {
-    const s = best(falls);
-    if (falls[s] > 0.01) parts.push("Hide ", word(page.hideable[s]), page.copies ? ", though it can still be copied," : "", " and the probability of ", page.finds ? "this answer" : token.kind === "end" ? "stopping" : word(token), ` falls to ${chance(page.logprobs[t] - falls[s])}. `);
+    const s = best(falls.map(Math.abs)), fall = falls[s];
+    if (Math.abs(fall) > 10 ** -page.digits) parts.push("Hide ", word(page.hideable[s]), page.copies ? ", though it can still be copied," : "", " and ", page.number ? "it" : ["the probability of ", page.finds ? "this answer" : token.kind === "end" ? "stopping" : word(token)], ` ${fall < 0 ? "rises" : "falls"} to ${page.shown(page.logprobs[t] - fall)}. `);
   }
   if (token) parts.push(others(page, t));
   if (page.writes && page.answer.length === 1 && token.kind === "end") parts.push("The answer is empty. ");
@@ -79,19 +81,20 @@ const asked = page => (page.media ? "The model read" : page.finds ? "You asked" 
 function answered(page) {
   if (page.fills) return "What the model put in place of each mask, with its probability";
   if (page.finds) return page.text ? "The passage that it found, with its probability" : "It found no answer, with this probability";
-  return page.writes ? "The model answered, each word with its probability" : page.answer.length ? "The model’s labels, each with its probability" : "";
+  if (page.number) return "The number that it predicted";
+  return page.writes ? "The model answered, each word with its probability" : page.answer.length ? `The model’s labels, each with its probability${page.label_kind ? "; ✓: in its answer" : ""}` : "";
 }
 
 export function sentence(page, state) {
   const {finds, spans} = page, seen = page.media && inputPicture(page.media, page.source, page.media.kind === "audio" ? 640 : 220, s => state.set(chooseSource(page, state.now, s)));
   /** A token as a button, with its probability, or those of a start and an end. */
   const button = (token, i, side) => {
-    const said = side === "t" && chance(page.logprobs[i]), ends = side === "s" && spans?.allowed(i) && [spans.start[i], spans.end[i]], note = NOTES[token.kind];
+    const said = side === "t" && (page.number ? page.labels[0][0] : (page.label_kind && token.said ? "✓ " : "") + chance(page.logprobs[i])), ends = side === "s" && spans?.allowed(i) && [spans.start[i], spans.end[i]], note = NOTES[token.kind];
     return h("button", {class: `token${token.own ? "" : " ours"}${token.kind === "label" ? " label" : ""}`, "data-side": side, "data-i": i, dir: token.own ? "auto" : null,
       "aria-label": `${token.name}${said ? ` ${said}, answer` : ", source"} token ${i + 1}${ends ? `, a start ${ends.map(chance).join(", an end ")}` : ""}${note ? `: ${note}` : ""}`, title: note,
       onclick: () => state.set(said ? {t: i, s: null} : chooseSource(page, state.now, i)),
     }, ends && h("span.ends", {"aria-hidden": "true"}, ends.map(it => h("i", {style: {height: `${100 * Math.exp(it)}%`}}))), h("span", {class: note ? "unknown" : null}, token.name),
-    said && [" ", h("small", said), token.kind === "label" && h("i.sure", {style: {width: `${(100 * Math.exp(page.logprobs[i])).toFixed(1)}%`}})]);
+    said && [" ", h("small", said), token.kind === "label" && !page.number && h("i.sure", {style: {width: `${(100 * Math.exp(page.logprobs[i])).toFixed(1)}%`}})]);
   };
   const row = (kind, name, ...content) => h(`div.words.${kind}`, {role: "group", "aria-label": name}, content);
   const given = seen ? [] : page.source.map((it, i) => button(finds && !i ? {...it, name: "no answer"} : it, i, "s")), between = page.source.findIndex(it => it.kind === "end");

@@ -1,7 +1,7 @@
 // A tour: a stop at each view, with a sentence about this model and this answer.
 
 import {bold, button, h, taken} from "./dom.js";
-import {contributions, fallsOf, finding, headName, headsOn, saidAt, whyRow} from "./data.js";
+import {changeOf, contributions, fallsOf, finding, headName, headsOn, saidAt, whyRow} from "./data.js";
 import {best, bySize, chance, count, ordinal, signed} from "./numbers.js";
 import {spoken} from "./heads_off.js";
 import {partName} from "./parts.js";
@@ -9,9 +9,9 @@ import {alternatives} from "./sentence.js";
 
 /** The stops at each view: what is shown, and what is said about it, if anything. */
 const STOPS = {
-  sentence: [["#sentence", ({answer, writes, logprobs}) => {
+  sentence: [["#sentence", ({answer, writes, logprobs, number}) => {
     const t = writes ? best(logprobs.map(it => -it)) : 0;
-    return [answer.length ? [writes ? `The answer has ${count(answer.length)} tokens; the least certain one is ` : "The answer is ", bold(answer[t]), `, at ${chance(logprobs[t])}. `] : "", "Choose a word at any time; everything below is then about that one."];
+    return [answer.length ? [writes ? `The answer has ${count(answer.length)} tokens; the least certain one is ` : "The answer is ", bold(answer[t]), number ? ". " : `, at ${chance(logprobs[t])}. `] : "", "Choose a word at any time; everything below is then about that one."];
   }]],
   answers: [["#answers", ({spans: {best: [first]}}) => ["Bars show how likely the answer is to start and to end at each word. Of all answers, ", bold(first, "other"), ` is the most likely, at ${chance(first.logp)}.`]]],
   flow: [["#flow", page => [`${count(page.lastStep + 1)} steps lead from your input to the answer, through ${Object.values(page.model.layers).join(" + ")} layers and ${count(page.model.parameters)} parameters.`]]],
@@ -26,15 +26,15 @@ const STOPS = {
   layers: [[".lens", (page, {t}) => page.lens && ["If the model stopped at its input, ", bold(page.answer[t]), ` would rank ${ordinal(page.lens[0].ranks[page.begins + t] + 1)} of ${count(page.vocabulary)}; after the last layer it ranks ${ordinal(page.lens.at(-1).ranks[page.begins + t] + 1)}.`]],
     [".why", (page, {t}) => {
       const all = whyRow(page, t) === null ? [] : contributions(page, t, saidAt(page, t)).sort(bySize), [name, value] = all[0] ?? [];
-      return name && [`Of ${all.length} parts, ${partName(name)} contributes most to `, bold(page.answer[t]), `: ${signed(value)} to its logit.`];
+      return name && [`Of ${all.length} parts, ${partName(name)} contributes most to `, bold(page.answer[t]), `: ${signed(value, page.digits)}${page.number ? "" : " to its logit"}.`];
     }]],
   words: [["#words", (page, {t}) => {
-    const falls = fallsOf(page, t) ?? fallsOf(page, 0), at = fallsOf(page, t) ? t : 0, s = best(falls), p = page.logprobs[at];
-    return ["Without ", bold(page.source[s], "other"), ", the probability of ", bold(page.answer[at]), ` goes from ${chance(p)} to ${chance(p - falls[s])}.`];
+    const falls = fallsOf(page, t), s = best(falls), p = page.logprobs[t];
+    return ["Without ", bold(page.source[s], "other"), page.number ? ", the number" : [", the probability of ", bold(page.answer[t])], ` goes from ${page.shown(p)} to ${page.shown(p - falls[s])}.`];
   }]],
-  heads: [["#heads", page => {
-    const [[name, {change}] = ["", {}]] = Object.entries(page.without).sort((a, b) => a[1].change - b[1].change);
-    return name && [change === null ? "Switch off any part, and see what the answer becomes." : `Of all parts, the answer needs this one most: ${spoken(name)}. Without it, the log-probability changes by ${signed(change)}.`];
+  heads: [["#heads", (page, {t}) => {
+    const [[name, change] = []] = Object.keys(page.without).map(it => [it, changeOf(page, it, t)]).sort((a, b) => a[1] - b[1]);
+    return name && [change === null ? "Switch off any part, and see what the answer becomes." : `Of all parts, ${page.labels && !page.number ? page.answer[t].name : "the answer"} needs this one most: ${spoken(name)}. Without it, the ${page.measure} changes by ${signed(change, page.digits)}.`];
   }]],
   film: [["#film", page => [page.film?.frames.length ? `${count(page.film.frames.length)} evaluations show how the model learned this.` : "This run wasn’t watched; the command here does it."]]],
 };

@@ -350,6 +350,12 @@ def test_a_label_is_explained(run: Run, trained: Path) -> None:
     assert out.startswith('why "Pos", not "neg": the logits differ by +')
     assert run("explain", trained / "model", text, "--why", "Pos", "--not", "neg", "--json").code == 0
     assert "encoder.0.self: 2 heads" in run("explain", trained / "model", text, "--heads").out
+    for label in ("Pos", "neg"):
+        found = json.loads(run("explain", trained / "model", text, "--words", "--why", label, "--json").out)
+        assert (found["said"], found["text"]) == ([label], app(text))
+    done = run("explain", trained / "model", text, "--words", "--why", "Pos", "--not", "neg")
+    assert done.code == 2 and "--not" in done.err
+    assert run("explain", trained / "model", text, "--words", "--png", "a.png").code == 2
     for view in (["--decode"], ["--lens"], ["--why", "pos"]):
         done = run("explain", trained / "model", text, *view)
         assert (done.code, done.out) == (2, "")
