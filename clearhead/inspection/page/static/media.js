@@ -17,7 +17,7 @@ function clock(seconds) {
   return h("div.clock", {"aria-hidden": "true"}, range(Math.ceil(0.92 * seconds / step)).map(i => h("span", {style: {left: `${100 * i * step / seconds}%`}}, `${Number((i * step).toFixed(1))} s`)));
 }
 
-/** A picture of an image or a recording, whose positions can be lit. `width` is in pixels; a wide one of a recording plays it. */
+/** A picture of an image or a recording, `width` pixels wide, whose positions can be lit. A wide recording plays. */
 export function inputPicture(media, names, width, choose = null) {
   const audio = media.kind === "audio", height = audio ? Math.round(Math.min(120, width * 0.4)) : width, wide = audio && width > 400, cursor = rect(-2, 0, 2, height, {class: "cursor"});
   const sound = wide && media.sound && h("audio", {controls: true, src: `data:audio/wav;base64,${media.sound.b64}`, "aria-label": "Listen", ontimeupdate: () => cursor.setAttribute("x", sound.currentTime / media.seconds * width)});

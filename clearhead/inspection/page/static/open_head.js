@@ -48,7 +48,7 @@ export function openHead(page, state) {
   function pixels({k, layer, head}) {
     const [rows, columns] = axes(page, k), canvas = h("canvas", {style: {width: `${layer.columns * PITCH}px`}, role: "img", "aria-label": named(k, layer, head)});
     drawCells(canvas, layer.rows, layer.columns, (r, c) => (layer.barred(r, c) ? null : shade(layer.at(head, r, c))));
-    const rowMark = h("i.mark"), said = h("p.where"), names = (where, all, n) => h(`div.${where}`, {"aria-hidden": "true"}, all.slice(0, n).map(it => h("span", {class: it.own && "own"}, short(it.name))));
+    const rowMark = h("i.mark"), said = h("p.where"), names = (where, all, n) => h(`div.${where}`, {"aria-hidden": "true"}, (!page.media || all !== page.source) && all.slice(0, n).map(it => h("span", {class: it.own && "own"}, short(it.name))));
     const across = names("across", columns, layer.columns), down = names("down", rows, layer.rows), wrap = h("div.canvas", h("i.corner"), across, down, h("div.plane", canvas, rowMark));
     const cellAt = event => {
       const box = canvas.getBoundingClientRect();
