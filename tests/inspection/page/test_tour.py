@@ -137,7 +137,7 @@ def questions(kind: str, explanation: Explanation, data: dict[str, Any], t: int)
         ]
     if "why" in data:
         row = begins + t if writes else 0
-        ids = [it[-1] for it in (data["labels"] if "labels" in data else data["alternatives"][row])]
+        ids = [it[2] for it in (data["labels"] if "labels" in data else data["alternatives"][row])]
         column = ids.index(explanation.said[row] if writes else data["labels"][t][2])
         values = numbers(data["why"]["parts"], "<f4")[:, row, column]
         most = int(np.abs(values).argmax())
