@@ -7,7 +7,7 @@ app.explain("When did she leave?", text)       # with every step of attention
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, overload
@@ -16,7 +16,7 @@ from ..config import DecodeConfig
 from ..errors import DataError
 from ..readers.questions import Paragraph, Question
 from ..tasks.answer.task import QuestionAnswering
-from ..tasks.answer.windows import NOTHING, Passage
+from ..tasks.answer.windows import NOTHING, Passage, certainty
 from ..tasks.examples import Record
 from .answers import Reading
 from .app import ONE, App, all_settings_but
@@ -106,12 +106,15 @@ class Answerer(App):
 
     def _answered(self, paragraphs: Sequence[Paragraph], search: DecodeConfig) -> list[FoundAnswer]:
         held_out = self.task.over(paragraphs)
-        found, _ = self.task.read(self.model, held_out, search)
+        found, _ = self.task.read(
+            self.model, held_out, replace(search, n_best=max(2, search.n_best), beam=max(2, search.beam))
+        )
         answers = []
-        for it, (best, *others) in zip(held_out.asked, found):
+        for it, passages in zip(held_out.asked, found):
+            best, *others = passages[: search.n_best]
             text, place = it.question.text, (best.text, best.start, best.end, best.score)
             unknown = tuple(self.tokenizers.source.unknown_words(text))
-            confidence = self.confidence(best.score) if self.confidence else None
+            confidence = self.confidence(certainty(passages)) if self.confidence else None
             answers.append(FoundAnswer(*place, text, tuple(others), unknown, cut=it.cut, confidence=confidence))
         return answers
 

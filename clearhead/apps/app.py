@@ -60,7 +60,7 @@ class App(RowAnswers):
 
     @property
     def confidence(self) -> Confidence | None:
-        """What the model's certainty was worth on validation data; None if that wasn't measured.
+        """The calibration of the model's confidence; None if these weights weren't calibrated.
 
         `app.confidence.threshold(0.02)` is the lowest confidence of answers with an error rate of at most 2%.
         """
@@ -153,32 +153,37 @@ class App(RowAnswers):
         with reading_data(self.task, self.config, data) as read:
             return verify(subject_of(self.loaded, self.decode_config(), read, seed))
 
-    def save_evaluation(self, evaluation: "Evaluation", *, calibrate: bool = False) -> Path:
-        """Write `evaluation.json` into the model folder and return its path.
-
-        Args:
-            calibrate: write `confidence.json`, too: from then on, the confidence of answers is that on these data.
+    def calibrate(self, evaluation: "Evaluation") -> Path:
+        """Write `confidence.json` into the model folder, so that confidence is that on these data. Return its path.
 
         Raises:
-            DataError: the confidence can't be measured, since there are too few answers, or no probabilities.
+            DataError: there are fewer than 20 answers, or they have no probabilities.
+            TrainingError: see `save_evaluation`.
+        """
+        if (found := evaluation.judged.confidence()) is None:
+            what = f"the confidence of {self.path} can't be measured on {' + '.join(evaluation.data)}"
+            raise DataError(what, expected="at least 20 answers, with probabilities", name="calibrate")
+        return self._save("confidence.json", {"weights": evaluation.weights, **found.to_dict()})
+
+    def save_evaluation(self, evaluation: "Evaluation") -> Path:
+        """Write `evaluation.json` into the model folder and return its path.
+
+        Raises:
             TrainingError: the folder no longer exists, is in use by a run, or can't be written to.
         """
-        from ..folder.model_folder import model_files, save_files
         from .evaluation import Evaluation
 
         check_type("evaluation", evaluation, Evaluation)
+        return self._save("evaluation.json", evaluation.to_dict())
+
+    def _save(self, name: str, values: Mapping[str, Any]) -> Path:
+        from ..folder.model_folder import save_files
+
         if not self.path.is_dir():
             raise TrainingError(f"{self.path} was moved or removed after it was loaded", name=str(self.path))
-        content = json.dumps(finite(evaluation.to_dict()), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        files = {"evaluation.json": content.encode()}
-        if calibrate:
-            if (confidence := evaluation.judged.confidence()) is None:
-                what = f"the confidence of {self.path} can't be measured on {' + '.join(evaluation.data)}"
-                raise DataError(what, expected="at least 20 answers, with probabilities", name="calibrate")
-            files |= model_files(confidence=confidence.to_dict())
-            self.loaded.forget_confidence()
-        save_files(self.path, files)
-        return self.path / "evaluation.json"
+        content = json.dumps(finite({"format_version": 1, **values}), indent=2, ensure_ascii=False, allow_nan=False)
+        save_files(self.path, {name: (content + "\n").encode()})
+        return self.path / name
 
     @contextmanager
     def without(self, *names: str) -> Iterator[None]:

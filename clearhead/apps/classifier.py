@@ -56,7 +56,8 @@ class Classifier(App):
         certainty = self.task.certainty(scores)
         if self.confidence is None or certainty is None:
             return found
-        return [replace(it, confidence=self.confidence(own)) for it, own in zip(found, certainty.tolist())]
+        each: Any = zip(found, certainty.tolist())
+        return [it if _is_blank(it.text) else replace(it, confidence=self.confidence(own)) for it, own in each]
 
     def explain(self, text: str, **decode: Any) -> "Explanation":
         """Label a text and record the model's computation. A long text is truncated."""
@@ -65,3 +66,7 @@ class Classifier(App):
     def reading(self, text: str) -> Reading:
         [_, [cut]] = self.task.reader.encode([as_source(text, self.task.modalities)])
         return Reading(self.task.reader.unknown_words(text), cut=cut)
+
+
+def _is_blank(source: Any) -> bool:
+    return isinstance(source, str) and not source.strip()

@@ -12,7 +12,7 @@ samples, rate = app("3 5 7")                # the sound of a text
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast, overload
@@ -51,7 +51,7 @@ class SequenceWriter(Writer[Result]):
     Args:
         task: the task, with the tokenizers.
         prefix: text that every answer starts with.
-        confidence: what the model's certainty is worth.
+        confidence: returns the calibration of the model's confidence, if there is one.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class SequenceWriter(Writer[Result]):
         model: ModelHandle,
         search: DecodeConfig,
         prefix: str = "",
-        confidence: Confidence | None = None,
+        confidence: Callable[[], Confidence | None] = lambda: None,
     ) -> None:
         self._task, self.session, self.prefix = task, task.session(model, search), task.prefix(prefix)
         self._confidence = confidence
@@ -91,7 +91,8 @@ class SequenceWriter(Writer[Result]):
         if not answers:
             return Result("", 0.0, 0.0, (), (), read.text)
         best, *others = map(self._answer, answers)
-        confidence = self._confidence(answers[0].certainty) if self._confidence else None
+        calibrated = self._confidence()
+        confidence = calibrated(answers[0].certainty) if calibrated else None
         about = vars(reading_of(self._task, read))
         return Result(**vars(best), source=read.text, alternatives=tuple(others), **about, confidence=confidence)
 
@@ -184,10 +185,10 @@ class Translator(App):
 
     def writer(self, *, prefix: str = "", **decode: Any) -> SequenceWriter:
         search = self.decode_config(**decode)
-        return SequenceWriter(self.task, self.loaded.handle, search, as_text(prefix, "prefix"), self.confidence)
+        return SequenceWriter(self.task, self.loaded.handle, search, as_text(prefix, "prefix"), lambda: self.confidence)
 
     def words(self, answer: ScoredAnswer) -> list[tuple[str, float]]:
-        """Return each word of an answer with its probability, that of its tokens together, given the words before it.
+        """Return each word of an answer with its probability, the product of its tokens' probabilities.
 
         Words with a low probability are more often wrong. The end of the answer isn't a word.
         """

@@ -15,13 +15,13 @@ from .evaluation import Evaluation
 _ACCEPTED = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5, 0.25)  # shares of answers in the table
 _ROWS = 20
 _LONGEST = 200  # characters of a text
-_RARE = 5  # words in fewer texts say nothing
+_CHANCE = 0.05  # most probability that a word is listed by chance
 
 
-def trust_report(evaluation: Evaluation) -> str:
+def trust_report(evaluation: Evaluation, *, of_texts: bool = True) -> str:
     """Return the report as HTML: scores, error rates by share of rejected answers, confusions, suspects, and words.
 
-    What can't be measured, such as confusions of translations, is left out.
+    Sections without data, such as confusions of translations, are omitted.
     """
     judged, values = evaluation.judged, evaluation.scores.to_dict()
     rows = [(name, number, note) for name, number, note in score_labels.rows(values, evaluation.too_long)]
@@ -29,20 +29,20 @@ def trust_report(evaluation: Evaluation) -> str:
     found = quality_of(judged.singly())
     if found is not None and judged.answers:
         measure, quality = found
-        if (confidence := judged.confidence()) is not None:
-            parts += _rates(confidence)
+        confidence = judged.confidence()
+        parts += _rates(confidence) if confidence else ()
         if measure == "accuracy":
             parts += _confusions(evaluation)
-        if judged.certainty is not None:
-            parts += _suspects(evaluation, judged.certainty, quality, measure)
-        parts += _words(judged.sources, 1 - quality)
+        if confidence is not None and judged.certainty is not None:
+            parts += _suspects(evaluation, confidence, judged.certainty, quality)
+        parts += _words(judged.sources, 1 - quality) if of_texts else ()
     return document("Evaluation", "".join(parts))
 
 
 def _rates(confidence: Confidence) -> Iterator[str]:
     every = [*confidence.thresholds()]
     error = "error rate" if confidence.measure in ("accuracy", "exact_match") else f"1 - {confidence.measure}"
-    yield "<h2>Reject what is uncertain</h2>"
+    yield "<h2>Reject uncertain answers</h2>"
     yield (
         f"<p>If you reject the answers of the lowest confidence (<code>--reject-below</code>), "
         f"the {error} of the others falls.</p>"
@@ -71,45 +71,51 @@ def _confusions(evaluation: Evaluation) -> Iterator[str]:
     for (right, answer), count in wrong.most_common(_ROWS):
         so_far += count
         rows.append((right, answer, f"{count:,}", f"{of[right]:,}", f"{count / total:.1%}", f"{so_far / total:.1%}"))
-    yield "<h2>The most costly confusions</h2>"
+    yield "<h2>Frequent confusions</h2>"
     heads = ("correct label", "answer", "errors", "of", "share of all errors", "with those above")
     yield table(heads, rows)
 
 
-def _suspects(evaluation: Evaluation, certainty: FloatArray, quality: FloatArray, measure: str) -> Iterator[str]:
-    confidence = evaluation.judged.confidence()
+def _suspects(
+    evaluation: Evaluation, confidence: Confidence, certainty: FloatArray, quality: FloatArray
+) -> Iterator[str]:
     wrong = [place for place in (-certainty).argsort(kind="stable").tolist() if quality[place] < 0.5][:_ROWS]
     if not wrong:
         return
-    labels = measure == "accuracy"
-    yield f"<h2>{'Suspect labels' if labels else 'Suspect references'}</h2>"
+    yield f"<h2>Suspect {'labels' if confidence.measure == 'accuracy' else 'references'}</h2>"
     yield "<p>Errors that the model was most confident of. In some of them, the data may be wrong.</p>"
     rows = []
     for place in wrong:
-        sure = f"{confidence(certainty[place]):.2f}" if confidence else f"{certainty[place]:.2f}"
-        right = " / ".join(evaluation.references[place])
-        rows.append((sure, *map(_cut, (right, evaluation.answers[place], str(evaluation.sources[place])))))
-    yield table(("confidence" if confidence else "certainty", "in the data", "answer", "source"), rows)
+        texts = " / ".join(evaluation.references[place]), evaluation.answers[place], str(evaluation.sources[place])
+        rows.append((f"{confidence(certainty[place]):.2f}", *map(_cut, texts)))
+    yield table(("confidence", "in the data", "answer", "source"), rows)
 
 
 def _words(sources: Sequence[str], errors: FloatArray) -> Iterator[str]:
-    """Yield the words whose texts have more errors than chance explains, by the standard score of their mean error."""
+    """Yield the words whose texts have more errors than chance explains.
+
+    By chance, a mean error of m in n texts has at most the probability exp(-n KL(m, mean of all)) (Hoeffding 1963),
+    times the number of words that are tried.
+    """
     of_word = defaultdict[str, list[float]](list)
     for source, error in zip(sources, errors.tolist()):
         for word in {*re.findall(r"\w+", str(source).lower())}:
             of_word[word].append(error)
-    mean, spread = float(errors.mean()), float(errors.std())
-    if not spread:
-        return
-    scored = [
-        (sum(own) - len(own) * mean, len(own), sum(own), word) for word, own in of_word.items() if len(own) >= _RARE
-    ]
-    ranked = sorted(((more / (spread * math.sqrt(n)), n, total, word) for more, n, total, word in scored), reverse=True)
-    rows = [(word, f"{n:,}", f"{total / n:.1%}", f"{z:.1f}") for z, n, total, word in ranked[:_ROWS] if z > 2]
-    if rows:
+    mean = float(errors.mean())
+    found = []
+    for word, own in of_word.items():
+        m = sum(own) / len(own)
+        if m > mean > 0 and (chance := len(of_word) * math.exp(-len(own) * _divergence(m, mean))) < _CHANCE:
+            found.append((chance, word, f"{len(own):,}", f"{m:.1%}"))
+    if found:
         yield "<h2>Words behind the errors</h2>"
-        yield f"<p>Texts with these words have a higher mean error than all texts ({mean:.1%}).</p>"
-        yield table(("word", "texts", "mean error", "standard score"), rows)
+        yield f"<p>Texts with these words have more errors than all texts ({mean:.1%}), and not by chance.</p>"
+        yield table(("word", "texts", "mean error"), [row for _, *row in sorted(found)[:_ROWS]])
+
+
+def _divergence(p: float, q: float) -> float:
+    """Return the Kullback-Leibler divergence of two probabilities of an error, in nats."""
+    return sum(a * math.log(a / b) for a, b in ((p, q), (1 - p, 1 - q)) if a)
 
 
 def _cut(text: str) -> str:

@@ -43,8 +43,10 @@ class Rejection:
         if below is None and rate is None:
             return None
         if app.confidence is None:
-            what = f"{name} needs a model whose confidence was measured, and {app.path} has no confidence.json"
-            fix = f"measure it on labelled data: clearhead evaluate {app.path} --data FILE --calibrate"
+            what = f"{name} needs calibrated confidence, which {app.path} doesn't have"
+            fix = f"calibrate it on data with right answers: clearhead evaluate {app.path} --data FILE --calibrate"
+            if app.config.data.label_kind == "number":
+                what, fix = f"{name} needs confidence, and a number has none", "leave it out"
             raise UsageError(what, fix=fix, name=name)
         if rate is None:
             return cls(below or 0.0)
@@ -57,8 +59,21 @@ class Rejection:
         return cls(found.confidence)
 
     def __call__(self, record: Any) -> bool:
-        """Return whether the answer is rejected. One of an unknown confidence, such as that to a blank text, isn't."""
+        """Return whether the answer is rejected. An answer to a blank text has no confidence, and isn't."""
         return record.confidence is not None and record.confidence < self.least
+
+    def marked(self, record: Any) -> dict[str, Any]:
+        """Return a record for JSON, which says whether the answer is rejected."""
+        return {**record.to_dict(), "rejected": self(record)}
+
+    def said(self, count: int) -> str:
+        """Return a sentence on the number of rejected answers."""
+        return f"{count:,} answer{'s' * (count != 1)} rejected, with a confidence below {self.least:.4g}"
+
+
+def rejects(options: Options) -> bool:
+    """Return whether uncertain answers are to be rejected."""
+    return options.reject_below is not None or options.error_rate is not None
 
 
 def _share(option: str) -> Any:
@@ -71,7 +86,7 @@ def _share(option: str) -> Any:
         if not 0 < found < 1:
             raise UsageError(
                 f"{option} {text} isn't valid",
-                expected="a share between 0 and 1, or 0% and 100%",
+                expected="a share above 0 and below 1, or above 0% and below 100%",
                 name=option,
                 value=text,
             )

@@ -46,7 +46,7 @@ class Hypothesis:
     @property
     def certainty(self) -> float:
         """The mean log-probability of the tokens, end token included."""
-        return self.log_probability / max(1, len(self.token_log_probabilities))
+        return self.log_probability / (len(self.token_log_probabilities) or len(self.ids) + 1)
 
     @property
     def sort_key(self) -> tuple[bool, float]:

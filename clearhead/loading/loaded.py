@@ -10,7 +10,8 @@ from ..config.messages import say
 from ..decode.model_handle import InMemoryModel, sharing_weights
 from ..decode.registry import check_name
 from ..errors import ConfigError, ModelError
-from ..folder.manifest import read_json_object
+from ..folder.adapters import weights_digest
+from ..folder.manifest import check_format, read_json_object
 from ..folder.model_folder import CONFIDENCE, TOKENIZER
 from ..scoring.confidence import Confidence
 from ..tasks.registry import task_of
@@ -178,17 +179,18 @@ class LoadedModel:
 
     @cached_property
     def confidence(self) -> Confidence | None:
-        """What the model's certainty was worth on validation data; None if that wasn't measured.
+        """The calibration of the model's confidence; None if these weights weren't calibrated.
 
         Raises:
             ModelError: the file is damaged.
         """
         path = self.path / CONFIDENCE
-        return Confidence.from_dict(read_json_object(path), str(path)) if path.exists() else None
-
-    def forget_confidence(self) -> None:
-        """Read the confidence again when it's needed next."""
-        self.__dict__.pop("confidence", None)
+        if not path.exists():
+            return None
+        values = read_json_object(path)
+        check_format(path, values)
+        same = values.get("weights") == weights_digest(self.path)
+        return Confidence.from_dict(values, str(path)) if same else None
 
     def evaluated_sources(self) -> list[str]:
         """Return source texts of the last evaluation, or [] if there's none that can be read."""

@@ -33,7 +33,7 @@ def document(heading: str, body: str) -> str:
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of texts."""
-    every = [("th", heads), *(("td", row) for row in rows)]
+    every = [*([("th", heads)] if heads else []), *(("td", row) for row in rows)]
     cells = ("".join(f"<{kind}>{escape(it)}</{kind}>" for it in row) for kind, row in every)
     return f'<table class="texts">{"".join(f"<tr>{it}</tr>" for it in cells)}</table>'
 

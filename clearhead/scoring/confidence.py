@@ -5,8 +5,9 @@ Elkan 2002) maps it to the quality that answers of this certainty had on validat
 their mean score.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,8 +16,8 @@ import numpy as np
 from ..errors import DataError, ModelError
 from .bootstrap import FloatArray
 
-_LEAST = 20  # answers; fewer say nothing about confidence
-_MOST = 5000  # answers that are stored
+_LEAST = 20  # answers; fewer are too few to calibrate
+_STORED = 5000  # answers
 _Z = 1.96  # of a 95% interval
 _QUALITIES: Mapping[str, Callable[[FloatArray], FloatArray]] = {  # the first that's known is used
     "accuracy": lambda it: it,
@@ -37,7 +38,7 @@ class Threshold:
         accepted: the share of accepted answers on validation data.
         error: their mean error, 1 minus the quality.
         low, high: the 95% interval of the error (Wilson 1927).
-        count: the number of accepted answers on validation data, and `total` that of all.
+        count: the number of accepted validation answers, of `total`.
     """
 
     confidence: float
@@ -48,10 +49,6 @@ class Threshold:
     count: int
     total: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, eq=False)
 class Confidence:
@@ -61,17 +58,17 @@ class Confidence:
         certainty: how certain the model was of each validation answer, on any scale (N,).
         quality: how good the answer was, from 0 to 1 (N,).
         measure: the name of the quality, such as "accuracy".
+        total: the number of validation answers, if only some are stored.
     """
 
     certainty: FloatArray
     quality: FloatArray
     measure: str
+    total: int
 
     @classmethod
     def of(cls, certainty: FloatArray, scores: Mapping[str, FloatArray]) -> "Confidence | None":
         """Return the confidence that follows from validation answers, or None if there are fewer than 20.
-
-        Of more than 5,000 answers, every n-th is kept, in the order of certainty.
 
         Args:
             certainty: how certain the model was of each answer (N,).
@@ -85,8 +82,7 @@ class Confidence:
         order = order[np.isfinite(certainty[order])]
         if len(order) < _LEAST:
             return None
-        kept = order[np.linspace(0, len(order) - 1, min(len(order), _MOST)).round().astype(np.int64)]
-        return cls(certainty[kept].astype(np.float64), quality[kept], measure)
+        return cls(certainty[order].astype(np.float64), quality[order], measure, len(order))
 
     def __call__(self, certainty: float) -> float:
         """Return the quality to expect of an answer, to four decimals."""
@@ -115,8 +111,9 @@ class Confidence:
         levels, of = np.unique(-found, return_inverse=True)
         counts = np.cumsum(np.bincount(of))
         errors = np.cumsum(np.bincount(of, weights=1 - self.quality)) / counts
+        counts = np.round(counts * (self.total / len(found))).astype(np.int64)
         for level, count, error in zip(levels.tolist(), counts.tolist(), errors.tolist()):
-            yield Threshold(-level, count / len(found), error, *_wilson(error, count), count, len(found))
+            yield Threshold(-level, count / self.total, error, *_wilson(error, count), count, self.total)
 
     def threshold(self, error_rate: float) -> Threshold:
         """Return the threshold that accepts the most answers with at most this mean error on validation data.
@@ -128,24 +125,30 @@ class Confidence:
         fitting = [it for it in every if it.error <= error_rate]
         if not fitting:
             best = min(every, key=lambda it: it.error)
-            what = f"no confidence has an error of at most {error_rate:.1%} on the validation data"
-            rate = f"{best.error:.1%}" if best.error < 1 else "100%"
-            expected = f"at least {rate}, the error of the most certain {best.count:,} of {len(self.quality):,} answers"
+            what = f"no confidence has an error of at most {100 * error_rate:.4g}% on the validation data"
+            expected = (
+                f"at least {math.ceil(10_000 * best.error) / 100:.2f}%, the error of the most certain {best.count:,} "
+            )
+            expected += f"of {best.total:,} answers"
             raise DataError(what, expected=expected, name="error_rate", value=error_rate)
         return fitting[-1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        values = {"certainty": self.certainty.round(5).tolist(), "quality": self.quality.round(4).tolist()}
-        return {"measure": self.measure, **values}
+        """Return plain values for JSON. Of more than 5,000 answers, every n-th is kept, in the order of certainty."""
+        n = len(self.certainty)
+        kept = np.linspace(0, n - 1, min(n, _STORED)).round().astype(np.int64)
+        certainty = [float(f"{it:.6g}") for it in self.certainty[kept].tolist()]  # close to 0, differences matter
+        values = {"certainty": certainty, "quality": self.quality[kept].round(4).tolist()}
+        return {"measure": self.measure, "total": self.total, **values}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], origin: str) -> "Confidence":
         """Return what `to_dict` described. Raise ModelError if it's damaged."""
         try:
-            certainty, quality = (_numbers(values[name]) for name in ("certainty", "quality"))
-            found = cls(certainty, quality, str(values["measure"]))
-            if len(certainty) != len(quality) or len(quality) < _LEAST:
+            certainty, quality = (np.array(values[name], np.float64) for name in ("certainty", "quality"))
+            found = cls(certainty, quality, str(values["measure"]), int(values["total"]))
+            usable = certainty.shape == quality.shape == (len(quality),) and np.isfinite(certainty).all()
+            if not usable or len(quality) < _LEAST or not ((quality >= 0) & (quality <= 1)).all():
                 raise ValueError
         except (LookupError, TypeError, ValueError) as error:
             what, fix = f"{origin} has no usable numbers", "evaluate the model with --calibrate to write it again"
@@ -163,13 +166,6 @@ def quality_of(scores: Mapping[str, FloatArray]) -> tuple[str, FloatArray] | Non
         if name in scores:
             return name, np.clip(scaled(scores[name]), 0, 1).astype(np.float64)
     return None
-
-
-def _numbers(values: Sequence[Any]) -> FloatArray:
-    found = np.array(values, np.float64)
-    if found.ndim != 1 or not np.isfinite(found).all():
-        raise ValueError
-    return found
 
 
 def _wilson(share: float, count: int) -> tuple[float, float]:

@@ -140,17 +140,17 @@ class Sequences(Task):
 
     def answers(self, model: "ModelHandle | nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
         """Return the best answer to each text. Texts that are too long are truncated."""
-        return self.texts_of(self.hypotheses(model, texts, decode, scored=False))
+        return self.texts_of(self.hypotheses(model, texts, decode))
 
     def hypotheses(
-        self, model: "ModelHandle | nn.Module", texts: Sequence[str], decode: DecodeConfig, *, scored: bool = True
+        self, model: "ModelHandle | nn.Module", texts: Sequence[str], decode: DecodeConfig
     ) -> list[Hypothesis]:
-        """Return the best answer to each text as tokens. If they aren't `scored`, log-probabilities can be missing."""
-        return self._searched(model, self.reader.for_search(texts)[0], decode, scored=scored)
+        """Return the best answer to each text as tokens. Their log-probabilities can be missing, but not their sum."""
+        return self._searched(model, self.reader.for_search(texts)[0], decode)
 
-    def _searched(self, model: Any, encoded: Sequence[Any], decode: DecodeConfig, *, scored: bool) -> list[Hypothesis]:
+    def _searched(self, model: Any, encoded: Sequence[Any], decode: DecodeConfig) -> list[Hypothesis]:
         session = self.session(model, decode)
-        session.scored = scored
+        session.scored = False
         return [found[0] for found in session.answers(encoded)]
 
     def texts_of(self, answers: Sequence[Hypothesis]) -> list[str]:
@@ -228,7 +228,7 @@ class Sequences(Task):
         if encoded is None:  # a run replaces `hypotheses` to share the texts among its processes
             found = self.hypotheses(model, held_out.sources, decode)
         else:
-            found = self._searched(model, encoded, decode, scored=True)
+            found = self._searched(model, encoded, decode)
         judged = self.judge(held_out, self.texts_of(found), counts)
         return replace(judged, certainty=np.array([it.certainty for it in found]))
 

@@ -16,6 +16,7 @@ from ..config.custom_code import custom_parts
 from ..data.batches import Alternating, Batches, Plan
 from ..decode.registry import IN_MEMORY, prepare_later
 from ..errors import ClearheadError
+from ..folder.adapters import weights_digest
 from ..folder.checkpoint import METRICS, RunFolder
 from ..folder.model_folder import CARD, load_model_folder, load_weights, model_files, read_card, read_config
 from ..model.linear import remove_lora
@@ -232,7 +233,7 @@ def _finish(ready: Opened, trainer: Trainer, stage: Stage, options: RunOptions) 
     _write_card(folder, prepared, judged, trainer.state, section)
     _draw(folder, prepared, judged, say)
     if "validation" in judged and (found := judged["validation"].confidence()) is not None:
-        folder.write_files(model_files(confidence=found.to_dict()))
+        folder.write_files(model_files(confidence={"weights": weights_digest(folder.path), **found.to_dict()}))
     folder.finish(trainer.state.step)
 
 

@@ -67,7 +67,7 @@ def test_an_error_rate_that_no_confidence_has() -> None:
     with pytest.raises(DataError) as caught:
         measured(np.zeros(100), np.arange(100) >= 10).threshold(0.05)
     assert caught.value.name == "error_rate"
-    assert "10.0%" in str(caught.value)
+    assert "10.00%" in str(caught.value)
 
 
 def test_confidence_is_measured_on_20_answers_or_more_with_a_score() -> None:
@@ -83,10 +83,22 @@ def test_scores_become_a_quality_between_0_and_1(name: str, values: float, quali
     assert (found.measure, found.quality.tolist()) == (name, pytest.approx([quality] * 20))
 
 
-def test_many_answers_are_thinned_out() -> None:
+def test_of_many_answers_some_are_stored_and_all_are_counted() -> None:
     confidence = overconfident(30_000)
-    assert len(confidence.certainty) == 5000
-    assert (np.diff(confidence.certainty) >= 0).all()
+    stored = confidence.to_dict()
+    assert len(stored["certainty"]) == 5000 and stored["certainty"] == sorted(stored["certainty"])
+    whole, again = (it.threshold(0.3) for it in (confidence, Confidence.from_dict(stored, "confidence.json")))
+    assert (whole.total, again.total) == (30_000, 30_000)
+    assert again.count == pytest.approx(whole.count, rel=0.05)
+    assert again.high - again.low == pytest.approx(whole.high - whole.low, rel=0.05)
+
+
+def test_what_is_stored_still_ranks_answers_of_a_probability_close_to_1() -> None:
+    missing = np.geomspace(1e-7, 1e-4, 2000)
+    confidence = measured(-missing, np.arange(2000) < 1000)
+    again = Confidence.from_dict(confidence.to_dict(), "confidence.json")
+    assert again.threshold(0.01).accepted == pytest.approx(confidence.threshold(0.01).accepted, abs=0.01)
+    assert again.threshold(0.01).accepted == pytest.approx(0.5, abs=0.05)
 
 
 def test_it_can_be_stored() -> None:
@@ -95,9 +107,12 @@ def test_it_can_be_stored() -> None:
     assert [again(it) for it in (-2.0, -0.5)] == pytest.approx([confidence(it) for it in (-2.0, -0.5)], abs=2e-3)
 
 
-@pytest.mark.parametrize("change", [{"quality": [1.0]}, {"certainty": ["x"] * 30}, {"certainty": [float("nan")] * 30}])
+@pytest.mark.parametrize(
+    "change",
+    [{"quality": [1.0]}, {"certainty": ["x"] * 30}, {"certainty": [float("nan")] * 30}, {"quality": [7.0] * 30}],
+)
 def test_a_damaged_file_is_an_error(change: dict[str, object]) -> None:
-    values = {"measure": "accuracy", "certainty": [0.0] * 30, "quality": [1.0] * 30, **change}
+    values = {"measure": "accuracy", "total": 30, "certainty": [0.0] * 30, "quality": [1.0] * 30, **change}
     with pytest.raises(ModelError) as caught:
         Confidence.from_dict(values, "confidence.json")
     assert caught.value.name == "confidence.json"

@@ -107,8 +107,8 @@ class LineAnswers:
         """Return the output for a record, whose answer is `text`."""
         rejected = self.rejection is not None and self.rejection(record)
         if self.as_json:
-            marked = {"rejected": rejected} if self.rejection is not None else {}
-            return Printed(to_json(record.to_dict() | marked), notes, rejected=rejected)
+            values = record.to_dict() if self.rejection is None else self.rejection.marked(record)
+            return Printed(to_json(values), notes, rejected=rejected)
         return Printed(MARK if rejected else text, notes, rejected=rejected)
 
     def run(
@@ -135,9 +135,7 @@ class LineAnswers:
         with self._output_file() or nullcontext() as file:
             self._run(groups, answer, file, stdin_of(piped))
         if self.rejection is not None:
-            say(
-                f"{self.n_rejected:,} of {self.n_lines:,} answers rejected: confidence below {self.rejection.least:.4g}"
-            )
+            say(self.rejection.said(self.n_rejected))
         if self.n_failed:
             raise failure(self.n_failed, self.n_lines)
 
@@ -168,12 +166,12 @@ class LineAnswers:
             return None
         from ...folder.adapters import weights_digest
         from ...folder.manifest import Manifest
-        from ...folder.model_folder import CONFIG, TOKENIZER
+        from ...folder.model_folder import CONFIDENCE, CONFIG, TOKENIZER
         from .output_file import OutputFile
 
         files = Manifest.read(self.app.path).files
         weights = weights_digest(self.app.path) or ""
-        model = " ".join([*(files.get(name, "") for name in (CONFIG, TOKENIZER)), weights])
+        model = " ".join([*(files.get(name, "") for name in (CONFIG, TOKENIZER, CONFIDENCE)), weights])
         settings = {name: value for name, value in self.settings.items() if name != "batch_tokens"}
         run = {"verb": self.app.task.verb, "model": model, "settings": json.dumps(settings, sort_keys=True), **facts}
         return OutputFile(self.options.out, run, resume=self.options.resume, whole=whole)

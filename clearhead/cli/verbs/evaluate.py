@@ -29,12 +29,12 @@ def _add_options(parser: Parser) -> None:
     parser.add_files("--data", f"{FILES} (required)")
     more = "one per line, aligned with the sources; --data can then contain sources only"
     parser.add_files("--references", f"files of additional references, {more}")
-    text = "write a report: best, worst and typical answers (also as .json), or how far to trust them (.html)"
+    text = "write a report with the best, worst and typical answers as text or .json, or with error rates as .html"
     parser.add_value("--report", "FILE", text, type=new_file)
     text = "write a table with each source, its correct answer, the model's and its scores: .csv, .tsv or .jsonl"
     parser.add_value("--predictions", "FILE", text, type=new_file)
     parser.add_flag("--json", "print the scores as JSON")
-    parser.add_flag("--calibrate", "store how good answers of each confidence are on these data, for --reject-below")
+    parser.add_flag("--calibrate", "calibrate the confidence on these data, for --reject-below and --error-rate")
     add_reading_options(parser)
     add_search_options(parser)
 
@@ -68,14 +68,16 @@ def _run(options: Options) -> None:
     else:
         _compare(apps[0].task, options.folders, evaluations, as_json=options.json)
     for app, evaluation in zip(apps, evaluations):
-        _save(app, evaluation, calibrate=options.calibrate)
+        _save(app, evaluation)
     sys.stdout.flush()  # a file may be stdout, too
     if options.report:
-        _write(options.report, _report(options.report, evaluations[0]))
+        _write(options.report, _report(options.report, evaluations[0], of_texts="text" in apps[0].task.modalities))
     if options.predictions:
         from ...apps.annotation.predictions import as_table, predictions
 
         _write(options.predictions, as_table(predictions(evaluations[0], pairs), options.predictions.suffix.lower()))
+    for app, evaluation in zip(apps, evaluations) if options.calibrate else ():
+        say(f"wrote {app.calibrate(evaluation)}")
 
 
 def _write(path: Path, text: str) -> None:
@@ -94,13 +96,13 @@ def _no_data(folders: list[str]) -> UsageError:
     return UsageError("no data is given", expected=FILES, fix=fix, name="--data", value=file)
 
 
-def _report(path: Path, evaluation: "Evaluation") -> str:
+def _report(path: Path, evaluation: "Evaluation", *, of_texts: bool) -> str:
     if path.suffix == ".json":
         return to_json({**evaluation.to_dict(), "lines": evaluation.lines()}) + "\n"
     if path.suffix in (".html", ".htm"):
         from ...apps.trust_report import trust_report
 
-        return trust_report(evaluation)
+        return trust_report(evaluation, of_texts=of_texts)
     return evaluation.report()
 
 
@@ -147,10 +149,10 @@ def _columns(it: "Compared", label: "Label") -> str:
     return f"{label.number(it.score):>{max(6, len(label.name))}} {within:>15} {p:>6}"
 
 
-def _save(app: "App", evaluation: "Evaluation", *, calibrate: bool) -> None:
+def _save(app: "App", evaluation: "Evaluation") -> None:
     """Store the scores in the model folder. Failure only prints a message, because the scores were already printed."""
     try:
-        path = app.save_evaluation(evaluation, calibrate=calibrate)
+        path = app.save_evaluation(evaluation)
     except TrainingError as error:
         say(f"the scores weren't stored in the model folder: {error}")
     else:

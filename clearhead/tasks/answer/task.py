@@ -29,6 +29,7 @@ from .windows import (
     Window,
     WindowCutter,
     best_spans,
+    certainty,
     ranked,
     read_paragraph,
 )
@@ -228,7 +229,7 @@ class QuestionAnswering(Task):
         self, model: "ModelHandle | nn.Module", held_out: HeldOutQuestions, decode: DecodeConfig
     ) -> EvaluationResult:
         """Answer every question, and score the answers and the baselines."""
-        found, total = self.read(as_module(model), held_out, decode)
+        found, total = self.read(as_module(model), held_out, replace(decode, n_best=2, beam=max(2, decode.beam)))
         answers = [passages[0].text for passages in found]
         judged = held_out.scores(answers)
         scores = AnsweringScores(judged, total / (2 * len(held_out.windows)), held_out.baselines)
@@ -240,7 +241,7 @@ class QuestionAnswering(Task):
             held_out.references,
             lambda: values,
             judged.of_kinds(),
-            certainty=np.array([passages[0].score for passages in found]),
+            certainty=np.array([*map(certainty, found)]),
         )
 
     def numbers(self, scores: AnsweringScores) -> dict[str, float]:

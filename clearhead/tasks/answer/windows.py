@@ -210,6 +210,16 @@ def best_spans(scores: "Tensor", allowed: "Tensor", count: int, longest: int = A
     return found
 
 
+def certainty(passages: Sequence[Passage]) -> float:
+    """Return by how much the best passage scores higher than no answer, or no answer than the best passage.
+
+    Args:
+        passages: the two best or more, as `ranked` returns them.
+    """
+    best, *others = passages
+    return best.score if best.text or not others else -others[0].score
+
+
 def ranked(text: TokensWithOffsets, spans: Iterable[Scored], count: int, *, may_lack: bool) -> list[Passage]:
     """Return up to `count` distinct passages of a text, best first. With `may_lack`, no answer is a candidate too."""
     best: dict[tuple[int, int], float] = {}

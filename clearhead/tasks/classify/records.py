@@ -122,7 +122,6 @@ class Numbered(Record):
     unknown: tuple[str, ...] = ()
     long: ClassVar[int] = 0
     cut: int = 0
-    confidence: float | None = None
 
     @property
     def label(self) -> str:

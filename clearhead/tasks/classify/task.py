@@ -169,7 +169,7 @@ class Classification(Task):
         return Labelled(text, best, p[best], p, unknown, cut=cut)
 
     def certainty(self, scores: FloatArray) -> FloatArray | None:
-        """Return how certain the model is of its answer to each text, if it says so. (N, C) -> (N,)"""
+        """Return the log-probability of each answer, or None if answers have none. (N, C) -> (N,)"""
         return scores.max(1)
 
     @property

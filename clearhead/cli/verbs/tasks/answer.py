@@ -1,9 +1,9 @@
 """`clearhead answer`: answer questions about a text, from the command line or line by line from standard input."""
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ....config.messages import say
 from ...input_lines import STDIN, input_groups, reads_stdin, whole_text
 from ...input_warnings import warn
 from ...lines.table_answers import add_output_options, add_table_options, answer_table, check_table_options
@@ -44,16 +44,19 @@ def _run(options: Options) -> None:
         what = "no text to find answers in is given"
         raise UsageError(what, fix='name a file: clearhead answer DIR --context FILE "QUESTION"', name="--context")
     context, rejection = whole_text(options.context), Rejection.of(options, app)
+    count = 0
     for group in input_groups(options.questions, "answer", "a question", noun="question"):
         for (place, line), found in zip(group, app.results([line.text for _, line in group], context, **decode)):
             warn(place, line, found)
             rejected = rejection is not None and rejection(found)
+            count += rejected
             if options.json:
-                marked = {"rejected": rejected} if rejection is not None else {}
-                print(to_json(found.to_dict() | marked))
+                print(to_json(rejection.marked(found) if rejection else found.to_dict()))
             else:
-                print(_rows(replace(found, text=MARK) if rejected else found, *found.alternatives))
+                print(MARK if rejected else _rows(found, *found.alternatives))
         sys.stdout.flush()
+    if rejection is not None:
+        say(rejection.said(count))
 
 
 def _rows(*answers: "Passage") -> str:

@@ -16,6 +16,7 @@ from ...media_inputs import MediaInputs
 from ...models import add_model_options, open_model
 from ...output import print_pieces
 from ...parser import Options, Parser, UsageError, Verb
+from ...rejection import rejects
 
 if TYPE_CHECKING:
     from ....api import Translator
@@ -58,9 +59,7 @@ def _answer_texts(options: Options, verb: str, what: str, files: Sequence[str] =
 
 def _scored(options: Options, app: "Translator", decode: dict[str, Any]) -> RowsAnswer | None:
     """Return what answers rows with a confidence if one is asked for."""
-    if options.reject_below is None and options.error_rate is None:
-        return None
-    return lambda rows: app.results([text for (text,) in rows], **decode)
+    return (lambda rows: app.results([text for (text,) in rows], **decode)) if rejects(options) else None
 
 
 def _engines(app: "Translator", decode: dict[str, Any], *, compares: bool) -> Engines:
@@ -85,7 +84,7 @@ def _opened(options: Options, verb: str, n_inputs: int) -> "tuple[Translator, di
     piped = reads_stdin(options.texts, n_inputs)
     if options.stream and options.json:
         raise UsageError("--stream can't be combined with --json", fix="use one of them")
-    if options.stream and (options.reject_below is not None or options.error_rate is not None):
+    if options.stream and rejects(options):
         name = "--reject-below and --error-rate"
         raise UsageError(f"{name} need whole answers, so --stream can't be used with them", fix="leave --stream out")
     if options.stream and (options.out or options.workers or options.data):

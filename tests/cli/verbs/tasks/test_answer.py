@@ -2,13 +2,16 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import clearhead
 from clearhead.api import Answerer
+from clearhead.folder.adapters import weights_digest
 from clearhead.folder.model_folder import model_files, save_files
+from clearhead.tasks.answer.windows import NOTHING, Passage, certainty
 from clearhead.training.report.metrics import read_metrics
 from tests.builders import make_questions
 
@@ -293,16 +296,23 @@ def test_an_answer_is_explained_in_the_window_that_has_it(run: Run, answer_folde
     assert done.code == 1 and "question" in done.err
 
 
-def test_uncertain_answers_are_marked(run: Run, answer_folder: Path, tmp_path: Path) -> None:
+def test_uncertain_answers_are_marked(run: Run, answer_folder: Path, text: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(answer_folder, tmp_path / "model"))
-    (tmp_path / "context.txt").write_text("Ann has a dog.", encoding="utf-8")
-    asked = ("answer", folder, "--context", tmp_path / "context.txt", "What does Ann have?", "--json")
+    asked = ("answer", folder, "--context", text, WHERE, "--json")
     found = json.loads(run(*asked).out)
     assert 0.5 < found["confidence"] < 1  # measured on the validation data in training
     for shift, rejected in ((-1.0, False), (1.0, True)):
         certainty = [found["score"] + shift - 0.1] * 10 + [found["score"] + shift + 0.1] * 10
-        known = {"measure": "f1", "certainty": certainty, "quality": [0.1] * 10 + [0.9] * 10}
+        known = {"measure": "f1", "certainty": certainty, "quality": [0.1] * 10 + [0.9] * 10, "total": 20}
+        known["weights"] = weights_digest(folder)
         save_files(folder, model_files(confidence=known))
         again = json.loads(run(*asked, "--reject-below", "0.5").out)
         assert (again["rejected"], again["text"], again["confidence"] < 0.5) == (rejected, found["text"], rejected)
-        assert run(*asked[:-1], "--reject-below", "0.5").out.startswith("?\t") == rejected
+        assert run(*asked[:-1], "--reject-below", "0.5").out.startswith("?\n") == rejected
+
+
+def test_no_answer_is_as_certain_as_it_is_ahead_of_the_best_passage() -> None:
+    passage = Passage("Ann", 0, 3, -2.5)
+    assert certainty([NOTHING, passage]) == 2.5
+    assert certainty([replace(passage, score=1.5), NOTHING]) == 1.5
+    assert certainty([NOTHING]) == 0.0

@@ -8,12 +8,15 @@ import shutil
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import clearhead
 from clearhead.api import Classifier
+from clearhead.apps.trust_report import _words
 from clearhead.cli import main
+from clearhead.folder.model_folder import model_files, save_files
 from clearhead.training import deadline
 from clearhead.training.report.metrics import read_metrics
 
@@ -403,7 +406,7 @@ def test_answers_below_a_confidence_are_marked(run: Run, calibrated: Path, tmp_p
     done = run("classify", calibrated, *texts, "--reject-below", least)
     expected = [label if own == max(confidences) else "?" for label, own in zip(("Pos", "neg"), confidences)]
     assert (done.code, done.out.splitlines()) == (0, expected)
-    assert "1 of 2 answers rejected" in done.err
+    assert "1 answer rejected" in done.err
     rows = [
         json.loads(it) for it in run("classify", calibrated, *texts, "--json", "--reject-below", least).out.splitlines()
     ]
@@ -427,8 +430,8 @@ def test_an_error_rate_becomes_a_confidence(run: Run, calibrated: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (["--reject-below", "1.5"], "a share between 0 and 1"),
-        (["--error-rate", "often"], "a share between 0 and 1"),
+        (["--reject-below", "1.5"], "a share above 0"),
+        (["--error-rate", "often"], "a share above 0"),
         (["--error-rate", "2%", "--reject-below", "0.9"], "can't be combined"),
         (["--reject-below", "0.9"], "--calibrate"),
     ],
@@ -449,11 +452,31 @@ def test_a_report_shows_rates_confusions_suspects_and_words(run: Run, folder: Pa
     page = report.read_text(encoding="utf-8")
     assert "<td>33.33%</td>" in page  # the error rate if nothing is rejected
     for heading in (
-        "Reject what is uncertain",
-        "The most costly confusions",
+        "Reject uncertain answers",
+        "Frequent confusions",
         "Suspect labels",
         "Words behind the errors",
     ):
         assert heading in page
     words = page[page.index("Words behind the errors") :]
     assert "<td>xyz</td><td>30</td><td>100.0%</td>" in words and "<td>film</td>" not in words
+
+
+def test_chance_puts_no_words_into_a_report() -> None:
+    dice = np.random.default_rng(0)
+    sources = [" ".join(dice.choice([f"w{i}" for i in range(2000)], 20)) for _ in range(1500)]
+    assert not [*_words(sources, (dice.random(1500) < 0.1).astype(float))]
+
+
+def test_other_weights_have_no_confidence(calibrated: Path) -> None:
+    values = json.loads((calibrated / "confidence.json").read_bytes())
+    save_files(calibrated, model_files(confidence={**values, "weights": "0" * 64}))
+    app = clearhead.load(calibrated)
+    assert app.confidence is None and app.results(["it was great"])[0].confidence is None
+
+
+def test_what_cannot_be_calibrated_loses_nothing(run: Run, trained: Path, folder: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.txt"
+    done = run("evaluate", folder, "--data", trained / "test.tsv", "--calibrate", "--report", report)
+    assert done.code == 1 and "at least 20 answers" in done.err
+    assert "accuracy" in report.read_text(encoding="utf-8") and (folder / "evaluation.json").exists()

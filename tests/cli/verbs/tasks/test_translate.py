@@ -11,6 +11,7 @@ import pytest
 
 import clearhead
 from clearhead.cli.verbs.tasks import text_to_text
+from clearhead.folder.adapters import weights_digest
 from clearhead.folder.model_folder import model_files, save_files
 
 from ...conftest import Done, Run
@@ -356,6 +357,8 @@ def test_uncertain_translations_are_marked(run: Run, folder: Path, tmp_path: Pat
     assert half > 0
     known = {
         "measure": "chrf",
+        "total": 20,
+        "weights": weights_digest(folder),
         "certainty": [middle - half] * 10 + [middle + half] * 10,
         "quality": [0.1] * 10 + [0.9] * 10,
     }
