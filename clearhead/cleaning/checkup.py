@@ -5,6 +5,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from ..tasks.registry import task_of
 from .clean_files import expect_outputs, write_clean
 from .findings import DataCheck, Finding
 from .label_noise import label_noise
-from .languages import Column, language_faults
+from .languages import Column, copies, language_faults
 from .misalignment import alignment_faults
 from .near_duplicates import near_duplicates
 from .text_faults import decoding_faults, personal_data
 
 _MOST, _CELLS = 50_000, 16_000_000  # examples of a part, and products of the lengths of source and target in words
+_FIRST, _RARELY = 5000, 500  # lines for a first look, of which more than one in 500 have to be faulty
 _WORD = 5  # letters of a word, about
 _LONGEST = 600  # letters of a side that count
 _ENOUGH = 20  # minimum letters of a line of running text that may not be repeated
@@ -54,6 +56,26 @@ class _Seen:
     """The line on which each example was seen first, in any part."""
 
     examples: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+def first_look(examples: Iterable[Example], *, of_pairs: bool) -> str:
+    """Return a sentence on what's wrong with the first lines of training data, or "" if at most one in 500 is.
+
+    It finds what's quick to find: texts that were decoded wrongly, and targets that are copies of their sources.
+    """
+    first = [*islice(examples, _FIRST)]
+    sources, targets = ([it[side] for it in first] for side in (1, 2))
+    faults = Faults()
+    faults.add("wrong decoding", decoding_faults(sources))
+    if of_pairs:
+        faults.add("wrong decoding", decoding_faults(targets))
+        faults.add("copied", copies(sources, targets))
+    if len(faults.found) <= len(first) / _RARELY:
+        return ""
+    kinds = Counter(kind for found in faults.found.values() for kind in found)
+    named = ", ".join(f"{kind}: {count:,}" for kind, count in kinds.items())
+    some = f"{len(faults.found):,} of the first {len(first):,} lines look faulty"
+    return f"{some} ({named}); `clearhead check` finds all of them"
 
 
 def check_data(

@@ -1,7 +1,7 @@
 """Findings of a data check: what kinds there are, which lines have them, and their summary."""
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,6 @@ KINDS = {
     "mismatched": Kind("the target doesn't translate the source"),
     "length": Kind("truncated or merged"),
     "duplicate": Kind("repeats another line, or nearly"),
-    "boilerplate": Kind("the same text next to many others"),
     "label": Kind("the label is probably wrong"),
     "conflict": Kind("the same text with different labels"),
     "spelling": Kind("label that differs from another in spelling only", kept=True),
@@ -119,8 +118,3 @@ def _examples(findings: Iterable[Finding]) -> list[str]:
 
 def _shown(text: str) -> str:
     return shown(text.replace("\t", " | "), _WIDTH) if text else "not shown, it has personal data"
-
-
-def summed_up(counts: Mapping[str, int]) -> str:
-    """Return counts as a phrase, such as "3 copied, 1 duplicate"."""
-    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())

@@ -112,7 +112,7 @@ def language_faults(columns: Sequence[Column], shunned: set[int]) -> LanguageFau
     """
     found, n, has_targets = LanguageFaults([], [], [], []), len(columns[0].texts), len(columns) > 1
     if has_targets:
-        found.copied.extend(_copies(columns[0].texts, columns[1].texts))
+        found.copied.extend(copies(columns[0].texts, columns[1].texts))
     if n < _FEWEST:
         found.notes.append(f"languages weren't checked: fewer than {_FEWEST} lines")
         return found
@@ -134,7 +134,7 @@ def language_faults(columns: Sequence[Column], shunned: set[int]) -> LanguageFau
     return found
 
 
-def _copies(sources: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[int, str]]:
+def copies(sources: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Yield examples of two words or more whose sides are the same, if they're few."""
     keys = [
         place

@@ -7,6 +7,7 @@ from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..cleaning.checkup import first_look
 from ..config import Config
 from ..config.values import counted
 from ..data.corpus import Corpus
@@ -151,6 +152,8 @@ def read_files(task_type: type[Task], source: Source, config: Config, say: Say) 
         for what, given in (("validation", valid), ("test", test)):
             if isinstance(given, Pairs) and (note := corpus.repeats(given, what)):
                 say(note)
+    if isinstance(corpus, Corpus) and corpus.sides and (note := first_look(corpus, of_pairs=len(corpus.sides) > 1)):
+        say(note)
     return ReadFiles(corpus, held_out, valid or held_out or None, test, said)
 
 
