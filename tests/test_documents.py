@@ -254,10 +254,10 @@ def test_the_page_on_audio_runs(here: Path, capsys: Capture) -> None:
 
 
 def test_the_page_on_speech_runs(here: Path, capsys: Capture) -> None:
-    rows = ["text,path"]
+    rows = ["text,voice,path"]
     for n in range(30):
         write_wave(Path(f"{n}.wav"), 0.3 * np.sin(np.arange(2000 + 100 * n) * (0.2 + 0.02 * n)))
-        rows.append(f"{n // 7} {n % 7} 5,{n}.wav")
+        rows.append(f"{n // 7} {n % 7} 5,{'theo' if n % 2 else 'anna'},{n}.wav")
     Path("strings.csv").write_text("\n".join(rows) + "\n")
     Path("texts.txt").write_text("3 5 7\n1 2\n")
     page = Page("docs/tasks/speak.md", capsys)

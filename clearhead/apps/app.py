@@ -160,6 +160,9 @@ class App(RowAnswers):
             DataError: there are fewer than 20 answers, or they have no probabilities.
             TrainingError: see `save_evaluation`.
         """
+        from .evaluation import Evaluation
+
+        check_type("evaluation", evaluation, Evaluation)
         if (found := evaluation.judged.confidence()) is None:
             what = f"the confidence of {self.path} can't be measured on {' + '.join(evaluation.data)}"
             raise DataError(what, expected="at least 20 answers, with probabilities", name="calibrate")

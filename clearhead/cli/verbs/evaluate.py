@@ -34,7 +34,7 @@ def _add_options(parser: Parser) -> None:
     text = "write a table with each source, its correct answer, the model's and its scores: .csv, .tsv or .jsonl"
     parser.add_value("--predictions", "FILE", text, type=new_file)
     parser.add_flag("--json", "print the scores as JSON")
-    parser.add_flag("--calibrate", "calibrate the confidence on these data, for --reject-below and --error-rate")
+    parser.add_flag("--calibrate", "measure on these data how far the answers can be trusted, and store it")
     add_reading_options(parser)
     add_search_options(parser)
 

@@ -27,9 +27,7 @@ _OTHER_STACK = {"encoder-only": "decoder", "decoder-only": "encoder"}  # which a
 def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder (default: use the settings below)")
     parser.add_argument("--vocab", metavar="N", help="size of a vocabulary shared by source and target")
-    parser.add_argument(
-        "--config", metavar="FILE", help="TOML file with settings, or the name of a recipe; options override it"
-    )
+    parser.add_argument("--config", metavar="FILE", help="TOML file or recipe; options override its settings")
     parser.add_flag("--json", "print the results as JSON")
     add_consent(parser)
     add_settings(parser, ["train.preset", *_shape()], _SHORT, helps=_HELPS)

@@ -70,9 +70,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("files", nargs="*", metavar="FILE", help=FILES)
     parser.add_argument("--out", metavar="DIR", help="model folder to write (required)")
     parser.add_flag("--resume", "continue the run in --out from its last checkpoint")
-    parser.add_argument(
-        "--config", metavar="FILE", help="TOML file with settings, or the name of a recipe; options override it"
-    )
+    parser.add_argument("--config", metavar="FILE", help="TOML file or recipe; options override its settings")
     text = parser.rare("train in N processes of this machine")
     parser.add_number("--processes", text, least=1, most=1024, default=1)
     parser.add_flag("--dry-run", "show the task, columns and examples without training")

@@ -187,6 +187,7 @@ def test_the_page_of_an_answer_is_that_of_python(off: list[str], lab: Any, model
     with app.without(*off):
         explanation = app.explain("She sings 12 songs.")
         expected = page_values(app.loaded, explanation, live=True)
+    expected["search"].pop("greedy")  # the page's tour leaves out what one beam would have said
     found = lab.evaluate(
         """async ([about, weights, text, off]) => {
           const page = await lab.answerer(new lab.Session(about, weights))({text, off, prefix: []}, null, () => {});
