@@ -32,7 +32,7 @@ from ..tasks.source_reader import whole_length
 from ..tokenization.detokenize import GrowingText
 from .answers import BriefResult, Reading, Result, Scored, ScoredAnswer
 from .app import ONE, App
-from .inputs import as_source, as_sources, as_text, as_texts, as_token_ids, is_one_source, reading_data
+from .inputs import as_source, as_sources, as_text, as_texts, as_token_ids, check_type, is_one_source, reading_data
 
 if TYPE_CHECKING:
     import numpy as np
@@ -194,6 +194,7 @@ class Translator(App):
         """
         from ..inspection.views.alignment import words_of
 
+        check_type("answer", answer, ScoredAnswer)
         target, texts = self.tokenizers.target, answer.text.split()
         found = [0.0] * len(texts)
         ids = [target.token_id(it) for it in answer.tokens]
