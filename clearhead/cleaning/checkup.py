@@ -64,7 +64,7 @@ def first_look(examples: Iterable[Example], *, of_pairs: bool) -> str:
     It finds what's quick to find: texts that were decoded wrongly, and targets that are copies of their sources.
     """
     first = [*islice(examples, _FIRST)]
-    sources, targets = ([it[side] for it in first] for side in (1, 2))
+    sources, targets = [it[1] for it in first], [it[2] for it in first]
     faults = Faults()
     faults.add("wrong decoding", decoding_faults(sources))
     if of_pairs:
