@@ -7,7 +7,7 @@ app.explain("When did she leave?", text)       # with every step of attention
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, overload
@@ -106,9 +106,7 @@ class Answerer(App):
 
     def _answered(self, paragraphs: Sequence[Paragraph], search: DecodeConfig) -> list[FoundAnswer]:
         held_out = self.task.over(paragraphs)
-        found, _ = self.task.read(
-            self.model, held_out, replace(search, n_best=max(2, search.n_best), beam=max(2, search.beam))
-        )
+        found, _ = self.task.read(self.model, held_out, search)
         answers = []
         for it, passages in zip(held_out.asked, found):
             best, *others = passages[: search.n_best]

@@ -14,7 +14,7 @@ from ..tasks.classify.records import ClassRecord
 from ..tasks.classify.task import Classification
 from .answers import Reading
 from .app import App, all_settings_but
-from .inputs import as_source, as_sources, is_one_source
+from .inputs import as_source, as_sources, is_blank, is_one_source
 
 if TYPE_CHECKING:
     from ..inspection.views.explanation import Explanation
@@ -57,7 +57,7 @@ class Classifier(App):
         if self.confidence is None or certainty is None:
             return found
         each: Any = zip(found, certainty.tolist())
-        return [it if _is_blank(it.text) else replace(it, confidence=self.confidence(own)) for it, own in each]
+        return [it if is_blank(it.text) else replace(it, confidence=self.confidence(own)) for it, own in each]
 
     def explain(self, text: str, **decode: Any) -> "Explanation":
         """Label a text and record the model's computation. A long text is truncated."""
@@ -66,7 +66,3 @@ class Classifier(App):
     def reading(self, text: str) -> Reading:
         [_, [cut]] = self.task.reader.encode([as_source(text, self.task.modalities)])
         return Reading(self.task.reader.unknown_words(text), cut=cut)
-
-
-def _is_blank(source: Any) -> bool:
-    return isinstance(source, str) and not source.strip()

@@ -118,6 +118,11 @@ def as_source(source: Any, modalities: Sequence[str]) -> Any:
     return str(source) if isinstance(source, Path) else source
 
 
+def is_blank(source: Any) -> bool:
+    """Return whether a source is a text of spaces only."""
+    return isinstance(source, str) and not source.strip()
+
+
 def is_one_source(source: Any, modalities: Sequence[str]) -> bool:
     """Return whether a value is a single text, image or recording, and not a list of them."""
     if "text" in modalities:

@@ -32,7 +32,17 @@ from ..tasks.source_reader import whole_length
 from ..tokenization.detokenize import GrowingText
 from .answers import BriefResult, Reading, Result, Scored, ScoredAnswer
 from .app import ONE, App
-from .inputs import as_source, as_sources, as_text, as_texts, as_token_ids, check_type, is_one_source, reading_data
+from .inputs import (
+    as_source,
+    as_sources,
+    as_text,
+    as_texts,
+    as_token_ids,
+    check_type,
+    is_blank,
+    is_one_source,
+    reading_data,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,9 +122,9 @@ class SequenceWriter(Writer[Result]):
 
 def read_sources(task: Sequences, texts: Sequence[Any]) -> list[Read]:
     """Encode the sources that aren't blank texts."""
-    filled = [text for text in texts if not _is_blank(text)]
+    filled = [text for text in texts if not is_blank(text)]
     encoded = iter(zip(*task.reader.for_search(filled)))
-    return [Read(text, writes=False) if _is_blank(text) else Read(text, *next(encoded)) for text in texts]
+    return [Read(text, writes=False) if is_blank(text) else Read(text, *next(encoded)) for text in texts]
 
 
 def reading_of(task: Sequences, read: Read) -> Reading:
@@ -125,11 +135,6 @@ def reading_of(task: Sequences, read: Read) -> Reading:
     suspicious = isinstance(read.text, str) and (read.cut or task.special.unk in read.source)
     unknown = task.reader.unknown_words(read.text) if suspicious else ()  # it encodes the text once more
     return Reading(unknown, length if length > task.config.data.max_len else 0, read.cut)
-
-
-def _is_blank(text: Any) -> bool:
-    """Return whether a source is a text of spaces only."""
-    return isinstance(text, str) and not text.strip()
 
 
 class Translator(App):

@@ -26,10 +26,11 @@ def trust_report(evaluation: Evaluation, *, of_texts: bool = True) -> str:
     judged, values = evaluation.judged, evaluation.scores.to_dict()
     rows = [(name, number, note) for name, number, note in score_labels.rows(values, evaluation.too_long)]
     parts = [f"<p>{score_labels.count_of(values)} of {escape(' + '.join(evaluation.data))}</p>", table((), rows)]
-    found = quality_of(judged.singly())
+    scores = judged.singly()
+    found = quality_of(scores)
     if found is not None and judged.answers:
         measure, quality = found
-        confidence = judged.confidence()
+        confidence = None if judged.certainty is None else Confidence.of(judged.certainty, scores)
         parts += _rates(confidence) if confidence else ()
         if measure == "accuracy":
             parts += _confusions(evaluation)

@@ -33,6 +33,7 @@ _LONGEST = 600  # letters of a side that count
 _ENOUGH = 20  # minimum letters of a line of running text that may not be repeated
 
 Example = tuple[int, str, str]  # line, text, target or label; running text has no target
+Seen = dict[tuple[int, int], int]  # the line on which an example was seen first, in any part, by its hashes
 
 
 @dataclass
@@ -49,13 +50,6 @@ class Faults:
     def places(self, *kinds: str) -> set[int]:
         """Return the examples that have a fault of these kinds."""
         return {place for place, found in self.found.items() if not found.keys().isdisjoint(kinds)}
-
-
-@dataclass
-class _Seen:
-    """The line on which each example was seen first, in any part."""
-
-    examples: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
 def first_look(examples: Iterable[Example], *, of_pairs: bool) -> str:
@@ -104,7 +98,7 @@ def check_data(
         what = f"{' and '.join(config.data.train)} has data for `{task.verb}`, which can't be checked"
         raise DataError(what, expected="pairs of texts, texts with labels, or running text", value=task.verb)
     held_out = {name: _keys(form, paths, config) for name, paths in _held_out(config).items()}
-    findings, lines, notes, n_parts, seen = list[Finding](), array("q"), dict[str, None](), 0, _Seen()
+    findings, lines, notes, n_parts, seen = list[Finding](), array("q"), dict[str, None](), 0, Seen()
     with form.open(config.data.train, config.data) as source:
         expect_outputs(source, out)
         source.report.most = sys.maxsize  # every unusable line
@@ -165,7 +159,7 @@ def _parts(examples: Iterable[Example], kind: str) -> Iterator[list[Example]]:
 
 
 def _check(
-    part: list[Example], kind: str, config: Config, seen: _Seen, held_out: dict[str, set[str]]
+    part: list[Example], kind: str, config: Config, seen: Seen, held_out: dict[str, set[str]]
 ) -> tuple[Faults, list[str]]:
     """Return the faults of one part, and notes on what wasn't checked."""
     faults, texts = Faults(), [text for _, text, _ in part]
@@ -175,7 +169,7 @@ def _check(
         faults.add("personal", ((i, why) for i, text in enumerate(side) if (why := personal_data(text))))
         longest = config.data.max_len if kind == "pairs" else 1 << 62
         faults.add("long", ((i, f"more than {longest} words") for i, it in enumerate(side) if _is_long(it, longest)))
-        keys = [spelling(text) for text in texts]
+    keys = [spelling(text) for text in texts]
     for name, known in held_out.items():
         faults.add("leak", ((i, f"also in the {name} data") for i, key in enumerate(keys) if key in known))
     faults.add("duplicate", _repeated(part, keys, kind, seen))
@@ -216,12 +210,12 @@ def _is_long(text: str, most: int) -> bool:
     return len(text) > most and len(text.split()) > most
 
 
-def _repeated(part: list[Example], keys: list[str], kind: str, seen: _Seen) -> Iterator[tuple[int, str]]:
+def _repeated(part: list[Example], keys: list[str], kind: str, seen: Seen) -> Iterator[tuple[int, str]]:
     for place, ((line, text, target), key) in enumerate(zip(part, keys)):
         if kind == "texts" and len(text) < _ENOUGH:
             continue
         other = target if kind == "labels" else spelling(target)
-        first = seen.examples.setdefault((hash(key), hash(other)), line)
+        first = seen.setdefault((hash(key), hash(other)), line)
         if first != line:
             yield place, f"as line {first:,}"
 

@@ -70,12 +70,15 @@ class _Features:
     def __init__(self, texts: Sequence[str]) -> None:
         rows, columns = self._of(texts)
         key = np.unique(rows << _BITS | columns)
-        self._rows, self._columns, self._n = key >> _BITS, key & (1 << _BITS) - 1, len(texts)
-        frequency = np.bincount(self._columns, minlength=1 << _BITS)
-        weights = np.log((1 + len(texts)) / (1 + frequency))[self._columns]
-        weights[frequency[self._columns] < 2] = 0  # in no other text
-        norms = np.sqrt(sums(self._rows, weights**2, len(texts)))
-        self._values = weights / np.maximum(norms, 1e-9)[self._rows]
+        rows, columns = key >> _BITS, key & (1 << _BITS) - 1
+        frequency = np.bincount(columns, minlength=1 << _BITS)
+        weights = np.log((1 + len(texts)) / (1 + frequency))[columns]
+        weights[frequency[columns] < 2] = 0  # in no other text
+        norms = np.sqrt(sums(rows, weights**2, len(texts)))
+        values = weights / np.maximum(norms, 1e-9)[rows]
+        order = np.argsort(columns, kind="stable")
+        self._by_row = _sparse(rows, columns, values, len(texts))
+        self._by_column = _sparse(columns[order], rows[order], values[order], 1 << _BITS)
 
     @staticmethod
     def _of(texts: Sequence[str]) -> tuple[Ints, Ints]:
@@ -92,19 +95,16 @@ class _Features:
 
     def classifier(self, numbers: Ints, n_labels: int, chosen: NDArray[np.bool_]) -> Floats:
         """Train on the chosen texts, and return the probabilities of the labels of all texts. (N, C)"""
-        by_row = _sparse(self._rows, self._columns, self._values, self._n)
-        order = np.argsort(self._columns, kind="stable")
-        by_column = _sparse(self._columns[order], self._rows[order], self._values[order], 1 << _BITS)
         is_chosen = torch.from_numpy(chosen.astype(np.float32))[:, None]
         target = F.one_hot(torch.from_numpy(numbers), n_labels).float()
         w, momentum, square = (torch.zeros(1 << _BITS, n_labels) for _ in range(3))
         for step in range(1, _STEPS + 1):
-            p = _product(by_row, w).softmax(1)
-            gradient = _product(by_column, (p - target) * is_chosen) + _DECAY * w
+            p = _product(self._by_row, w).softmax(1)
+            gradient = _product(self._by_column, (p - target) * is_chosen) + _DECAY * w
             momentum = 0.9 * momentum + 0.1 * gradient
             square = 0.99 * square + 0.01 * gradient**2
             w = w - 0.5 * (momentum / (1 - 0.9**step)) / ((square / (1 - 0.99**step)).sqrt() + 1e-3)
-        return _product(by_row, w).softmax(1).double().numpy()
+        return _product(self._by_row, w).softmax(1).double().numpy()
 
 
 def _sparse(rows: Ints, columns: Ints, values: Floats, n_rows: int) -> _Matrix:

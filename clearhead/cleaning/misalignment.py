@@ -109,11 +109,6 @@ class _Evidence:
         return np.stack([score, score / words], 1)
 
 
-def length_ratios(source: Stems, target: Stems) -> Floats:
-    """Return the log ratio of the lengths of each pair in words."""
-    return np.log((target.lengths + 2) / (source.lengths + 2))
-
-
 def _logistic_regression(x: Floats, y: Floats) -> Floats:
     """Return the weights of a logistic regression, the constant first, by Newton's method."""
     x = np.column_stack([np.ones(len(x)), x])
@@ -154,7 +149,8 @@ def _states(right: Floats, shifted: Floats) -> Ints:
 
 def _odd_lengths(evidence: _Evidence, usable: Floats) -> Faults:
     """Return pairs that belong together, but whose lengths are far from the usual ratio of sources as long."""
-    lengths, ratios, found = evidence.source.lengths, length_ratios(evidence.source, evidence.target), Faults()
+    lengths, found = evidence.source.lengths, Faults()
+    ratios = np.log((evidence.target.lengths + 2) / (lengths + 2))
     order = np.argsort(lengths, kind="stable")
     for group in np.array_split(order, max(1, len(order) // 1000)):
         middle = np.median(ratios[group])

@@ -1,7 +1,7 @@
 """What tasks exchange with training, evaluation and the apps: examples, batches, held-out data and results."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, cast
 
@@ -148,6 +148,13 @@ class Examples:
     def source_sizes(self) -> IntArray:
         """The positions of each source in the encoder. (N,)"""
         return self.sources.lengths if self.positions is None else self.positions(self.sources.lengths)
+
+    def with_other_sources(self, shift: int) -> Self:
+        """Return the examples with the sources of others, `shift` places on in the order of their length."""
+        order = np.argsort(self.sources.lengths, kind="stable")
+        others = np.empty_like(order)
+        others[order] = np.roll(order, shift)
+        return replace(self, sources=self.sources.take(others))
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Batches:
         predicted = self.targets.lengths - self.given

@@ -1,4 +1,4 @@
-"""What probes found, the causes that this speaks for, and their ranking.
+"""Findings of probes, the causes that they support, and the ranking of these causes.
 
 A probe returns findings. Each has what was measured, and can blame causes with a weight from 0 to 1: the probability
 that the cause spoils the run, given this evidence alone. The weights of a cause combine as those of independent
@@ -70,7 +70,7 @@ CAUSES: Mapping[str, Cause] = {
     ),
     "frozen": Cause("parts of the model are as random as before training", "{}", _SYMPTOMS),
     "architecture": Cause(
-        "the model can't even learn one batch by heart",
+        "the model can't even memorise one batch",
         "use the built-in parts, and compare: clearhead verify DIR",
         _SYMPTOMS,
     ),
@@ -95,7 +95,7 @@ CAUSES: Mapping[str, Cause] = {
 
 @dataclass(frozen=True)
 class Blame:
-    """A cause that a finding speaks for. Settings are causes, too: their name is that of the cause.
+    """A cause that a finding supports. Settings are causes, too: their name is that of the cause.
 
     Args:
         weight: the probability that this is what spoils the run, from this evidence alone.
@@ -117,7 +117,7 @@ class Finding:
         probe: name of what was measured.
         measured: a sentence with the numbers.
         values: the numbers, by name.
-        blames: the causes that it speaks for; none if nothing is wrong.
+        blames: the causes that it supports; none if nothing is wrong.
     """
 
     probe: str

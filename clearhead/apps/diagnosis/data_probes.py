@@ -1,4 +1,4 @@
-"""What the data says: tokens, lengths, copies, and whether sources and targets belong together."""
+"""Probes of the data: tokens, lengths, copies, and whether sources and targets belong together."""
 
 import math
 from collections import Counter
@@ -26,7 +26,7 @@ _FEW = 200  # different examples
 
 
 def data_probes(subject: Subject) -> Iterator[Finding]:
-    """Yield what the data says."""
+    """Yield the findings about the data."""
     for probe in (_relation, _leak, _distinct, _labels, _coverage, _lengths):
         if (found := probe(subject)) is not None:
             yield found

@@ -1,9 +1,9 @@
 """A run to diagnose: its settings, log, data and weights, read without changing its folder."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ...config import Config, Recipe
+from ...data.batches import Plan
 from ...errors import ClearheadError, ConfigError, ModelError
 from ...folder.checkpoint import METRICS, FollowedFolder
 from ...folder.manifest import Manifest
@@ -35,6 +36,7 @@ from ...training.report.metrics import read_metrics
 from ...training.run_data import RunData, encode
 
 _SCORED, _TOKENS = 100, 3000  # held-out examples to answer, and held-out tokens in a loss
+_BATCH = 1024  # tokens of a batch
 _ROWS, _SAMPLED = 20_000, 3000  # of a file: rows to read, and to compare
 
 
@@ -53,7 +55,7 @@ class Subject:
     start: InitFrom | None
     finished: bool
 
-    # --- what the log says
+    # --- the log
 
     @property
     def losses(self) -> list[tuple[int, float]]:
@@ -90,12 +92,17 @@ class Subject:
         return valid.examples if valid is not None and len(valid.examples) else self.data.examples
 
     @cached_property
+    def held_plan(self) -> Plan:
+        """The batches of all held-out examples."""
+        return self.held_out.batches(_BATCH)
+
+    @cached_property
     def held_batches(self) -> list[IntArray]:
-        plan = self.held_out.batches(1024, 0, None)
+        """Enough of these batches to measure a loss on."""
         found, count = [], 0
-        for rows in plan.epoch(0):
+        for rows in self.held_plan.epoch(0):
             found.append(rows)
-            count += plan.predictions(rows)
+            count += self.held_plan.predictions(rows)
             if count >= _TOKENS:
                 break
         return found
@@ -103,12 +110,7 @@ class Subject:
     def loss(self, model: nn.Module, task: Task | None = None, examples: Any = None) -> float:
         """Return the training loss on held-out examples per prediction, without dropout and label smoothing."""
         task, examples = task or self.task, self.held_out if examples is None else examples
-        plan, total, count = self.held_out.batches(1024, 0, None), 0.0, 0
-        with evaluation(model), torch.no_grad():
-            for rows in self.held_batches:
-                total += float(task.loss(model, examples, rows, smoothing=0.0))
-                count += plan.predictions(rows)
-        return total / max(count, 1)
+        return mean_loss(model, task, examples, self.held_plan, self.held_batches)
 
     @cached_property
     def floors(self) -> Floors | None:
@@ -126,7 +128,7 @@ class Subject:
 
     @property
     def unlearned(self) -> float:
-        """How little was learned, from 0 to 1: 1 at the loss of frequencies, 0 well below it."""
+        """The share that is still to learn: 1 at the loss of frequencies, 0 well below it."""
         if self.floors is None or self.reached is None:
             return 1.0
         below = 1 - self.reached / self.floors.lowest
@@ -139,10 +141,7 @@ class Subject:
 
     def with_other_sources(self) -> Any:
         """Return the held-out examples with the sources of others of similar length."""
-        order = np.argsort(self.held_out.sources.lengths, kind="stable")
-        other = np.empty_like(order)
-        other[order] = np.roll(order, max(len(order) // 10, 1))
-        return replace(self.held_out, sources=self.held_out.sources.take(other))
+        return self.held_out.with_other_sources(max(len(self.held_out) // 10, 1))
 
     # --- settings
 
@@ -178,6 +177,16 @@ class Subject:
         plan = examples.batches(config.data.batch_tokens or 1024, 0, config.data.batch_sentences)
         config, _ = choose_schedule(config, len(plan.epoch(0)))
         return Recipe.of(config)
+
+
+def mean_loss(model: nn.Module, task: Task, examples: Any, plan: Plan, batches: Iterable[IntArray]) -> float:
+    """Return the training loss of some batches per prediction, without dropout and label smoothing."""
+    total, count = 0.0, 0
+    with evaluation(model), torch.no_grad():
+        for rows in batches:
+            total += float(task.loss(model, examples, rows, smoothing=0.0))
+            count += plan.predictions(rows)
+    return total / max(count, 1)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the log of a run says: losses against floors, divergence, overfitting, and whether it was still learning."""
+"""Probes of the log of a run: losses against floors, divergence, overfitting, and whether it was still learning."""
 
 import math
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _RISE = 0.1  # rise of the validation loss that counts as overfitting, as a shar
 
 
 def log_probes(subject: Subject) -> Iterator[Finding]:
-    """Yield what the log says. A run without a log yields nothing."""
+    """Yield the findings about the log. A run without a log yields nothing."""
     if subject.losses:
         yield from _progress(subject)
     if subject.scores:

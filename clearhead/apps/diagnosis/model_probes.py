@@ -1,4 +1,4 @@
-"""What the trained weights say: parts that never changed, dead units, attention, use of the sources, and the search."""
+"""Probes of the trained weights: parts that never changed, dead units, attention, use of the sources, the search."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -18,11 +18,11 @@ from ...tasks.classify.task import Classification
 from ...tasks.generate.task import Generation
 from ...tasks.sequences import Sequences
 from .causes import Blame, Finding, certainty
-from .diagnosed_run import Subject
+from .diagnosed_run import Subject, mean_loss
 
 
 def model_probes(subject: Subject) -> Iterator[Finding]:
-    """Yield what the trained weights say, in weights and in use."""
+    """Yield the findings about the trained weights, as numbers and in use."""
     if not subject.config.train.begins_trained:
         yield _changes(subject)
     if subject.data is None:
@@ -136,14 +136,8 @@ def _objective(subject: Subject) -> Finding | None:
         return None
     if not isinstance(task, Sequences | Classification | Generation) or not len(valid.examples):
         return None
-    examples, total, count = valid.examples, 0.0, 0
-    plan = examples.batches(1024)
-    with evaluation(subject.model), torch.no_grad():
-        for rows in plan.epoch(0):
-            total += float(task.loss(subject.model, examples, rows, smoothing=0.0))
-            count += plan.predictions(rows)
-    if not count:
-        return None
+    examples, plan = valid.examples, subject.held_plan
+    trained = mean_loss(subject.model, task, examples, plan, plan.epoch(0))
     model: Any = subject.model
     if isinstance(task, Sequences):
         counts = task.forcing.count(model, examples)
@@ -151,7 +145,6 @@ def _objective(subject: Subject) -> Finding | None:
     else:
         judge: Any = task
         scored = judge.numbers(judge.evaluate(model, valid, subject.config.decode).scores).get("loss", math.nan)
-    trained = total / count
     gap = abs(trained - scored) / max(abs(scored), 1e-9)
     if not math.isfinite(gap):
         return None

@@ -95,7 +95,7 @@ class Trials:
 
 
 def trial_probes(subject: Subject) -> Iterator[Finding]:
-    """Yield what short trainings say. Runs whose initial weights are unknown yield nothing."""
+    """Yield the findings of short trainings. Runs whose initial weights are unknown yield nothing."""
     train = subject.config.train
     if train.warm_start or train.adapter or (train.init_from and subject.start is None):
         return
@@ -106,7 +106,7 @@ def trial_probes(subject: Subject) -> Iterator[Finding]:
 
 
 def _one_batch(trials: Trials) -> Finding:
-    """Learn one small batch by heart, without dropout and smoothing."""
+    """Memorise one small batch, without dropout and smoothing."""
     subject = trials.subject
     assert subject.data is not None
     off = dict.fromkeys((*DROPOUT, "train.label_smoothing", "train.r_drop", "train.weight_decay"), 0.0)

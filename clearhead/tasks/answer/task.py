@@ -152,7 +152,7 @@ class QuestionAnswering(Task):
     def read(
         self, model: "nn.Module", held_out: HeldOutQuestions, search: DecodeConfig
     ) -> tuple[list[list[Passage]], float]:
-        """Return the `n_best` answers to each question, best first, and the loss, summed over all windows.
+        """Return the `n_best` answers to each question, or two for `certainty`, and the loss, summed over all windows.
 
         The `beam` best passages of each window are ranked. The result doesn't depend on which windows share a batch.
         """
@@ -172,7 +172,7 @@ class QuestionAnswering(Task):
                 for row, found in zip(rows.tolist(), best_spans(scores, allowed, search.beam)):
                     window, own = held_out.windows[row], spans[held_out.of[row]]
                     own += [(score, window.span(*place)) for score, place in found]
-        may_lack, count = self.config.data.unanswerable, search.n_best
+        may_lack, count = self.config.data.unanswerable, max(2, search.n_best)
         return [ranked(it.text, own, count, may_lack=may_lack) for it, own in zip(held_out.asked, spans)], total
 
     def explain(self, model: Any, text: str, decode: DecodeConfig, context: str = "") -> "Explanation":
@@ -229,7 +229,7 @@ class QuestionAnswering(Task):
         self, model: "ModelHandle | nn.Module", held_out: HeldOutQuestions, decode: DecodeConfig
     ) -> EvaluationResult:
         """Answer every question, and score the answers and the baselines."""
-        found, total = self.read(as_module(model), held_out, replace(decode, n_best=2, beam=max(2, decode.beam)))
+        found, total = self.read(as_module(model), held_out, decode)
         answers = [passages[0].text for passages in found]
         judged = held_out.scores(answers)
         scores = AnsweringScores(judged, total / (2 * len(held_out.windows)), held_out.baselines)

@@ -6,7 +6,6 @@ They only read: a run with them has the same bits as one without.
 import math
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,12 +73,9 @@ class EarlyWarnings:
             return None
         rows = np.arange(len(examples))[:: max(len(examples) // _COMPARED, 1)][:_COMPARED]
         own = Examples(examples.sources.take(rows), examples.targets.take(rows), positions=examples.positions)
-        order = np.argsort(own.sources.lengths, kind="stable")
-        others = np.empty_like(order)
-        others[order] = np.roll(order, max(len(order) // 8, 1))
         model: Any = self.model
         right, wrong = (
             self.task.forcing.count(model, it).negative_log_likelihood
-            for it in (own, replace(own, sources=own.sources.take(others)))
+            for it in (own, own.with_other_sources(max(len(own) // 8, 1)))
         )
         return (wrong - right) / max(right, 1e-9)
