@@ -160,13 +160,16 @@ class App(RowAnswers):
             DataError: there are fewer than 20 answers, or they have no probabilities.
             TrainingError: see `save_evaluation`.
         """
+        from ..folder.model_folder import CONFIDENCE, model_files
         from .evaluation import Evaluation
 
         check_type("evaluation", evaluation, Evaluation)
         if (found := evaluation.judged.confidence()) is None:
             what = f"the confidence of {self.path} can't be measured on {' + '.join(evaluation.data)}"
             raise DataError(what, expected="at least 20 answers, with probabilities", name="calibrate")
-        return self._save("confidence.json", {"weights": evaluation.weights, **found.to_dict()})
+        self._save(model_files(confidence={"weights": evaluation.weights, **found.to_dict()}))
+        self.loaded.__dict__.pop("confidence", None)  # it's read again when it's needed
+        return self.path / CONFIDENCE
 
     def save_evaluation(self, evaluation: "Evaluation") -> Path:
         """Write `evaluation.json` into the model folder and return its path.
@@ -177,16 +180,17 @@ class App(RowAnswers):
         from .evaluation import Evaluation
 
         check_type("evaluation", evaluation, Evaluation)
-        return self._save("evaluation.json", evaluation.to_dict())
+        content = json.dumps(finite(evaluation.to_dict()), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        self._save({"evaluation.json": content.encode()})
+        return self.path / "evaluation.json"
 
-    def _save(self, name: str, values: Mapping[str, Any]) -> Path:
+    def _save(self, files: Mapping[str, bytes]) -> None:
+        """Write files into the model folder. Raise TrainingError if it's gone."""
         from ..folder.model_folder import save_files
 
         if not self.path.is_dir():
             raise TrainingError(f"{self.path} was moved or removed after it was loaded", name=str(self.path))
-        content = json.dumps(finite({"format_version": 1, **values}), indent=2, ensure_ascii=False, allow_nan=False)
-        save_files(self.path, {name: (content + "\n").encode()})
-        return self.path / name
+        save_files(self.path, files)
 
     @contextmanager
     def without(self, *names: str) -> Iterator[None]:

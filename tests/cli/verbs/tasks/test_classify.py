@@ -480,3 +480,12 @@ def test_what_cannot_be_calibrated_loses_nothing(run: Run, trained: Path, folder
     done = run("evaluate", folder, "--data", trained / "test.tsv", "--calibrate", "--report", report)
     assert done.code == 1 and "at least 20 answers" in done.err
     assert "accuracy" in report.read_text(encoding="utf-8") and (folder / "evaluation.json").exists()
+
+
+def test_a_loaded_model_has_the_confidence_that_it_was_calibrated_with_last(folder: Path, tmp_path: Path) -> None:
+    app = clearhead.load(folder)
+    assert isinstance(app, Classifier) and app.confidence is None
+    app.calibrate(app.evaluate(doubtful(tmp_path / "doubtful.tsv")))
+    [found] = app.results(["it was great"])
+    assert app.confidence is not None and found.confidence is not None
+    assert clearhead.load(folder).results(["it was great"]) == [found]
