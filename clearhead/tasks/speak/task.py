@@ -77,8 +77,9 @@ class Speech(Sequences):
 
     @classmethod
     def derived(cls, config: Config) -> Mapping[str, Any]:
-        """Return the limit for an answer, which has far more codes than its text has tokens."""
-        return {"decode.max_len": max(config.data.max_len, config.decode.min_len)}
+        """Return the limits for an answer, which has far more codes than its text has tokens."""
+        longest = max(config.data.max_len, config.decode.min_len)
+        return {"decode.max_len": longest, "decode.max_extra": longest}
 
     @classmethod
     def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:

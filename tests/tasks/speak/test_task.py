@@ -83,6 +83,11 @@ def app(trained: tuple[Path, str]) -> Speaker:
     return found
 
 
+def test_a_short_text_can_have_a_long_recording(app: Speaker) -> None:
+    limit = app.task.config.decode
+    assert (limit.max_extra, limit.max_len) == (60, 60)  # both from data.max_len, none from the length of the text
+
+
 def test_texts_are_spoken(app: Speaker) -> None:
     for text in ("bca", "cba"):
         samples, rate = app(text)
