@@ -1,8 +1,10 @@
 """Labels that are probably wrong: cross-fitted linear classifiers disagree with them confidently.
 
-Each classifier is multinomial logistic regression on the words, their stems and pairs of words, trained on the other
-folds. Among the texts whose label it's surest of, hardly any disagreement is its own error, so their share is the share
-of wrong labels in all texts. That many labels are doubted: those that it finds the most improbable.
+Each classifier is multinomial logistic regression on the words and pairs of words, trained on the other folds. Among
+the texts whose label it's surest of, hardly any disagreement is its own error, so their share is the share of wrong
+labels in all texts. That many labels are doubted: those that it finds the least probable. If wrong labels are drawn
+from all others alike, no other order is better for calibrated probabilities, since nothing else about a text tells
+whether its label is wrong.
 """
 
 import re
@@ -17,11 +19,11 @@ from torch.nn import functional as F
 from .character_model import Floats, Ints, sums
 
 _FEWEST, _PER_LABEL = 200, 10  # minimum number of texts, and of texts for a label
-_FOLDS, _STEPS = 5, 40
-_BITS = 17
+_FOLDS, _STEPS = 10, 60
 _DECAY = 0.5  # of the weights
 _SUREST = 0.3  # share of the texts that the error rate of the labels is measured on
-_LONGEST, _STEM = 400, 4  # words of a text that count, letters of a stem
+_GAIN = 0.01  # in log-likelihood, by which the texts have to tell the labels better than the shares of the labels do
+_LONGEST = 400  # words of a text that count
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 _Matrix = tuple[Tensor, Tensor, Tensor]  # columns, where each row begins, values: ordered by rows
@@ -33,6 +35,9 @@ def label_noise(texts: Sequence[str], labels: Sequence[str]) -> tuple[list[tuple
     if len(texts) < _FEWEST or len(names) < 2 or len(names) * _PER_LABEL > len(texts):
         return [], [f"labels weren't checked: fewer than {_FEWEST} texts, or {_PER_LABEL} for each label"]
     p = cross_fitted(texts, numbers, len(names))
+    shares = np.bincount(numbers)[numbers] / len(numbers)
+    if np.mean(np.log(p[np.arange(len(p)), numbers] + 1e-9) - np.log(shares)) < _GAIN:
+        return [], ["labels weren't checked: the words of the texts don't tell them"]
     found = confident_disagreements(p, numbers)
     best = p.argmax(1)
     return [(i, f"more likely {names[best[i]]}, {p[i, best[i]]:.0%}") for i in found.tolist()], []
@@ -45,13 +50,11 @@ def confident_disagreements(p: Floats, numbers: Ints) -> Ints:
         p: cross-fitted probabilities of the labels (N, C).
         numbers: the labels that the texts have (N,).
     """
-    given = p[np.arange(len(p)), numbers]
-    margin = np.log(p.max(1) + 1e-9) - np.log(given + 1e-9)
+    given, wrong = p[np.arange(len(p)), numbers], p.argmax(1) != numbers
     top = np.sort(p, 1)
     surest = np.argsort(top[:, -2] - top[:, -1], kind="stable")[: max(1, round(_SUREST * len(p)))]
-    rate = float(np.mean(margin[surest] > 0))
-    order = np.argsort(-margin, kind="stable")[: round(rate * len(p))]
-    return np.sort(order[margin[order] > 0])
+    order = np.argsort(given, kind="stable")
+    return np.sort(order[wrong[order]][: round(float(np.mean(wrong[surest])) * len(p))])
 
 
 def cross_fitted(texts: Sequence[str], numbers: Ints, n_labels: int) -> Floats:
@@ -65,20 +68,22 @@ def cross_fitted(texts: Sequence[str], numbers: Ints, n_labels: int) -> Floats:
 
 
 class _Features:
-    """The hashed features of texts, as a sparse matrix that's stored by rows and by columns."""
+    """The features of texts, as a sparse matrix that's stored by rows and by columns."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        rows, columns = self._of(texts)
-        key = np.unique(rows << _BITS | columns)
-        rows, columns = key >> _BITS, key & (1 << _BITS) - 1
-        frequency = np.bincount(columns, minlength=1 << _BITS)
-        weights = np.log((1 + len(texts)) / (1 + frequency))[columns]
-        weights[frequency[columns] < 2] = 0  # in no other text
+        rows, found = self._of(texts)
+        size = found.max(initial=0) + 1
+        rows, found = np.divmod(np.unique(rows * size + found), size)
+        frequency = np.bincount(found)
+        shared = frequency[found] > 1  # in another text, too
+        rows, (kept, columns) = rows[shared], np.unique(found[shared], return_inverse=True)
+        weights = np.log((1 + len(texts)) / (1 + frequency[kept]))[columns]
         norms = np.sqrt(sums(rows, weights**2, len(texts)))
-        values = weights / np.maximum(norms, 1e-9)[rows]
+        values = weights / norms[rows]
         order = np.argsort(columns, kind="stable")
+        self.n = len(kept)
         self._by_row = _sparse(rows, columns, values, len(texts))
-        self._by_column = _sparse(columns[order], rows[order], values[order], 1 << _BITS)
+        self._by_column = _sparse(columns[order], rows[order], values[order], self.n)
 
     @staticmethod
     def _of(texts: Sequence[str]) -> tuple[Ints, Ints]:
@@ -86,18 +91,16 @@ class _Features:
         rows, found = list[int](), list[int]()
         for row, text in enumerate(texts):
             words = _WORD.findall(text.lower())[:_LONGEST]
-            stems = ((word[:_STEM], "*") for word in words if len(word) > _STEM)
-            pairs = [*((word,) for word in words), *stems, *zip(["<s>", *words], words)]
-            found += [vocabulary.setdefault(it, len(vocabulary)) for it in pairs]
-            rows += [row] * len(pairs)
-        numbers = (np.array(found, np.int64) * 0x9E3779B1 & 0xFFFFFFFF) >> (32 - _BITS)
-        return np.array(rows, np.int64), numbers
+            terms = [*((word,) for word in words), *zip(["<s>", *words], words)]
+            found += [vocabulary.setdefault(it, len(vocabulary)) for it in terms]
+            rows += [row] * len(terms)
+        return np.array(rows, np.int64), np.array(found, np.int64)
 
     def classifier(self, numbers: Ints, n_labels: int, chosen: NDArray[np.bool_]) -> Floats:
         """Train on the chosen texts, and return the probabilities of the labels of all texts. (N, C)"""
         is_chosen = torch.from_numpy(chosen.astype(np.float32))[:, None]
         target = F.one_hot(torch.from_numpy(numbers), n_labels).float()
-        w, momentum, square = (torch.zeros(1 << _BITS, n_labels) for _ in range(3))
+        w, momentum, square = (torch.zeros(self.n, n_labels) for _ in range(3))
         for step in range(1, _STEPS + 1):
             p = _product(self._by_row, w).softmax(1)
             gradient = _product(self._by_column, (p - target) * is_chosen) + _DECAY * w

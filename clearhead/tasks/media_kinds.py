@@ -53,6 +53,10 @@ class Recordings:
         rates = [info.sample_rate for info in _probed(data, probe_audio, self.side)]
         return {"model.sample_rate": min(max(set(rates), key=lambda it: (rates.count(it), it)), _FASTEST)}
 
+    def seconds(self, data: Any) -> float:
+        """Return the length of the longest of some recordings."""
+        return max(info.n_samples / info.sample_rate for info in _probed(data, probe_audio, self.side))
+
     def longest(self, config: Config) -> tuple[int, str]:
         """Return the maximum positions of a recording that fits into the model even at its slowest, and the setting."""
         most = int((config.model.max_len - 1) * (1 - config.model.augmentation["speed"]) + 1e-6)

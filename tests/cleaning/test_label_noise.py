@@ -50,3 +50,11 @@ def test_few_texts_or_many_labels_are_said_not_to_be_checked() -> None:
     assert "labels weren't checked" in label_noise(written, labels)[1][0]
     written, _ = texts(0)
     assert "labels weren't checked" in label_noise(written, [str(place) for place in range(300)])[1][0]
+
+
+def test_labels_that_the_texts_do_not_tell_are_not_doubted() -> None:
+    written, labels = texts(0)
+    shuffled = random.Random(2).sample(labels, len(labels))
+    no_words, each_its_own = [""] * len(labels), [f"word{place}" for place in range(len(labels))]
+    for some in (written, no_words, each_its_own):
+        assert label_noise(some, shuffled) == ([], ["labels weren't checked: the words of the texts don't tell them"])

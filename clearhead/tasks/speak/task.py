@@ -26,6 +26,8 @@ from ..sequences import Sequences, measured_tokens, token_numbers
 
 _RECORDINGS = Recordings(side=2)
 _CODES = 1024  # default of data.vocab_size
+_PER_SECOND = 25  # codes
+_LONGER = 1.5  # how much longer than the longest recording an answer can be that doesn't come to an end by itself
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Speech(Sequences):
         "data.max_len": 750,  # codes of 40 ms: half a minute
         "data.split": 0.05,
         "decode.min_len": 1,
+        "decode.beam": 1,  # searching for likelier codes finds monotonous ones
         "train.best": "loss",
     }
     unused = ("model.pooling", "model.n_token_types", "model.copy", "data.reverse", "train.warm_start")
@@ -84,7 +87,11 @@ class Speech(Sequences):
     @classmethod
     def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
         voices = {text.split()[0] for text in data.texts()[0]} if data.source.has_voices else ()
-        return {**origin_of(data, config), **_RECORDINGS.from_data(data, config), "data.labels": tuple(sorted(voices))}
+        found = {**origin_of(data, config), **_RECORDINGS.from_data(data, config), "data.labels": tuple(sorted(voices))}
+        if config.is_users("decode.max_len"):
+            return found
+        usual = max(round(_LONGER * _RECORDINGS.seconds(data) * _PER_SECOND), config.decode.min_len)
+        return {**found, "decode.max_len": min(usual, config.data.max_len)}
 
     @classmethod
     def texts(cls, data: Any) -> Sequence[str]:
