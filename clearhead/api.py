@@ -20,7 +20,7 @@ from .errors import ConfigError, ModelError
 from .exchange.ctranslate2.model_cache import CONVERTERS
 from .folder.adapters import Adapter, expect_adapter, weights_digest
 from .folder.manifest import RESTORE
-from .folder.model_folder import read_config, read_settings
+from .folder.model_folder import model_path, read_config, read_settings
 from .loading.loaded import LoadedModel
 from .tasks.registry import task_of
 
@@ -186,7 +186,8 @@ def load(
     """Load a model folder and return the app for its task. The weights are read on first use.
 
     Args:
-        path: the model folder. The folder of an adapter can be given too: it names its base.
+        path: the model folder. The folder of an adapter can be given too: it names its base. "demo" is the translator
+            in the package, unless there's a folder of that name.
         device: auto, cpu, cuda or cuda:1.
         threads: number of CPU threads for torch (default: torch's own setting).
         allow_custom_code: import custom classes (`package.module:Class`) named in the folder. Use this only with
@@ -200,7 +201,7 @@ def load(
             code that isn't allowed, or the adapter belongs to other weights.
         ConfigError: an argument has the wrong type, or the device can't be used.
     """
-    folder, base, converters = _checked_path(path, "path"), None, dict(CONVERTERS)
+    folder, base, converters = model_path(_checked_path(path, "path")), None, dict(CONVERTERS)
     if adapter is not None:
         folder, base = _checked_path(adapter, "adapter"), folder
         own = folder / _checked_adapter(folder, base).base

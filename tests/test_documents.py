@@ -142,8 +142,6 @@ def test_a_page_runs(
         for file in files:
             Path(file).write_text("".join(f"{line.split(chr(9))[column]}\n" for line in LINES.splitlines()))
     Path("book.txt").write_text("".join(f"The number is {n}.\n" for n in range(400)), encoding="utf-8")
-    for file in ("own_attention.py", "own_parts.py"):
-        shutil.copy(ROOT / "examples" / file, here)
     monkeypatch.setitem(POSITIONS, "near", Positions)  # what a page adds is gone afterwards
     page = Page(f"docs/{name}.md", capsys)
     assert page.commands or name == "errors"
@@ -339,7 +337,7 @@ def test_every_file_and_function_and_test_that_the_map_of_the_paper_names_exists
 
 
 def test_nothing_speaks_of_the_place_where_it_was_made() -> None:
-    folders = ("benchmarks", "clearhead", "configs", "docs", "examples", "tests", "tools")
+    folders = ("benchmarks", "clearhead", "docs", "tests", "tools")
     files = [
         path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md", ".toml")
     ]

@@ -15,7 +15,7 @@ import torch
 
 from clearhead.errors import DataError
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[1] / "clearhead" / "examples"
 
 
 def printed(name: str, capsys: pytest.CaptureFixture[str]) -> str:

@@ -67,6 +67,7 @@ def read(path: Path) -> Source:
 def sources() -> dict[str, Source]:
     """Every file of the package but those that only join or re-export others, parsed once."""
     paths = (path for path in sorted(PACKAGE.rglob("*.py")) if path.name != "__main__.py")
+    paths = (path for path in paths if path.parent != PACKAGE / "examples")  # to copy, not to import
     return {path.relative_to(PACKAGE).as_posix(): read(path) for path in paths if path != PACKAGE / "__init__.py"}
 
 

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 import tomllib
@@ -69,9 +70,14 @@ def test_loading_a_model_imports_only_what_it_needs() -> None:
         clearhead.api.Answer  # noqa: B018
 
 
-def test_the_version_is_that_of_the_distribution() -> None:
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
-    assert project["project"]["version"] == clearhead.__version__
+def test_the_version_is_that_of_the_distribution_the_citation_and_the_changelog() -> None:
+    root = Path(__file__).parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "clearhead.version.__version__"}
+    citation = (root / "CITATION.cff").read_text(encoding="utf-8")
+    released = re.search(r"^date-released: (.+)$", citation, re.MULTILINE)[1]
+    assert f"\nversion: {clearhead.__version__}\n" in citation
+    assert f"\n## {clearhead.__version__} - {released}\n" in (root / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_importing_the_package_and_its_command_line_imports_nothing_heavy() -> None:

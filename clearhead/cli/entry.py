@@ -26,14 +26,17 @@ from .parser import UsageError, Verb, parse, parser_of
 
 # Verbs in the order of `clearhead --help`. Each task has a verb of the same name.
 _LAST = ("score", "bench", "explain", "ablate", "verify", "diagnose", "info", "import", "export", "env")
-_SHARED = ("translate", "summarize", "transcribe")  # verbs in one file
-_NAMES = ("demo", "course", "check", "train", "evaluate", *TASKS, "serve", *_LAST)
+_SHARED = {
+    **dict.fromkeys(("translate", "summarize", "transcribe"), "tasks.text_to_text"),
+    "example": "demo",
+}  # verbs that are in a file with others
+_NAMES = ("demo", "example", "course", "check", "train", "evaluate", *TASKS, "serve", *_LAST)
 _FILES = {
     "import": "import_",
     "check": "check_data",
     **{task: f"tasks.{task}" for task in TASKS},
+    **_SHARED,
 }  # not named after the verb alone
-_FILES |= dict.fromkeys(_SHARED, "tasks.text_to_text")
 
 _CONTROL = re.compile(r"(?!\x1b\[(?:48;5;\d+|0)m)[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the colours of `explain`
 _QUOTED = re.compile(r"`([a-z_.]+)(?:=([^`]*))?`")

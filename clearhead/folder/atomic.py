@@ -15,6 +15,7 @@ from typing import TypeAlias
 from ..errors import TrainingError
 
 Content: TypeAlias = bytes | Callable[[Path], object]  # of a file, or what writes it to a path
+BUNDLED = Path(__file__).resolve().parents[1] / "demo" / "model"  # the model in the package, which stays as it is
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -96,6 +97,9 @@ def writing(
         again: advice for when the disk has room again.
         instead: advice for when the folder can't be written to.
     """
+    if Path(os.path.abspath(folder)).is_relative_to(BUNDLED):  # noqa: PTH100 - resolving links would read the disk
+        what, fix = "the model in the package isn't changed", f"copy the folder {BUNDLED}, and use the copy"
+        raise TrainingError(what, fix=fix, name="folder", value=folder)
     try:
         yield
     except OSError as error:

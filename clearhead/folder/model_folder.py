@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from ..config import Config, messages, settings
 from ..errors import ConfigError, ModelError
 from .adapters import ADAPTER, ADAPTER_WEIGHTS, Adapter, base_weights, is_adapter, merged, weights_file, weights_file_in
-from .atomic import writing
+from .atomic import BUNDLED, writing
 from .lock import FolderLock
 from .manifest import (
     FORMAT_VERSION,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
 WORDS = "words.txt"  # the words seen in training, for word tokenizers
 CONFIDENCE = "confidence.json"  # what the model's certainty was worth on validation data
+DEMO = "demo"  # name of the model in the package
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,12 @@ class ModelFolder:
     weights: "dict[str, Any]"
     weights_digest: str
     tokenizer: str
+
+
+def model_path(name: str | Path) -> Path:
+    """Return the folder of a model: for `demo`, the one in the package, unless there's a folder of that name."""
+    path = Path(name)
+    return BUNDLED if str(path) == DEMO and not path.is_dir() else path
 
 
 def model_files(

@@ -10,6 +10,7 @@ from ..apps.app import App
 from ..config.messages import say
 from ..errors import ClearheadError, ConfigError, ModelError, suggestion
 from ..folder.adapters import expect_adapter, weights_digest
+from ..folder.model_folder import model_path
 from .batching import Batcher
 from .limits import RequestError, RequestLimits
 from .work import EXPLAINING, Work, open_explanations, open_group, warm
@@ -111,7 +112,7 @@ def with_adapters(models: Sequence[ModelName], adapters: Sequence[ModelName]) ->
         ModelError: a folder is no adapter, or none of the models is its base.
     """
     found = list(models)
-    digests = {model: weights_digest(Path(model.folder)) for model in models if adapters}
+    digests = {model: weights_digest(model_path(model.folder)) for model in models if adapters}
     for it in adapters:
         folder = Path(it.folder)
         base = expect_adapter(folder).base_weights

@@ -12,7 +12,7 @@ from ..config import DROPOUT, PRESETS, Config, ModelConfig
 from ..config.values import invalid, spell
 from ..data.spoken_pairs import SpokenForm
 from ..folder.adapters import base_weights
-from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights
+from ..folder.model_folder import TOKENIZER, load_model_folder, load_weights, model_path
 from ..readers.lines import shown
 from ..readers.media.media_files import PLURAL
 from ..tasks.classify.regression import HEAD, rescaled
@@ -51,6 +51,7 @@ class InitFrom:
     @classmethod
     def load(cls, path: Path, *, allow_custom_code: bool | Collection[str]) -> Self:
         """Read a model folder. See `load_model_folder`."""
+        path = model_path(path)
         folder = load_model_folder(path, allow_custom_code=allow_custom_code)
         tokenizers = Tokenizers.for_model(folder.tokenizer, folder.config.model, origin=str(path / TOKENIZER))
         return cls(path, folder.config, tokenizers, folder.weights, folder.weights_digest)

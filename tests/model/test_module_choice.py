@@ -31,7 +31,7 @@ from clearhead.model.positions import POSITIONS, Alibi, Positions
 from clearhead.model.transformer import EncoderDecoder, build
 from tests.builders import small_model
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "clearhead" / "examples"
 V = 13
 SOURCE = torch.tensor([[5, 6, 7, 8, 9, 10], [11, 4, 5, 2, 0, 0], [12, 12, 3, 2, 0, 0]])
 TARGET = torch.tensor([[1, 9, 8, 7, 6], [1, 4, 4, 5, 3], [1, 12, 11, 10, 2]])

@@ -18,7 +18,7 @@ from clearhead.training.report.progress import Progress
 from clearhead.training.signals import StoppedError
 from tests.builders import quiet
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "clearhead" / "examples"
 OWN = {"model.attention": "own_attention:LinearAttention", "model.positions": "own_parts:Near"}
 OWN |= {"model.norm": "own_parts:ScaleNorm"}
 FROZEN = '''

@@ -19,7 +19,7 @@ from ...data.batches import Plan
 from ...errors import ClearheadError, ConfigError, ModelError
 from ...folder.checkpoint import METRICS, FollowedFolder
 from ...folder.manifest import Manifest
-from ...folder.model_folder import TOKENIZER, load_model_folder, read_config, read_tokenizer
+from ...folder.model_folder import TOKENIZER, load_model_folder, model_path, read_config, read_tokenizer
 from ...model.restore import restore
 from ...model.transformer import build, evaluation
 from ...readers.pairs import Pairs
@@ -227,7 +227,7 @@ def opened(path: Path, files: Sequence[str], allow_custom_code: bool) -> Iterato
                 raise
             data, rows, why = None, None, error.what
         start = None
-        if recipe.train.init_from and Path(recipe.train.init_from).is_dir():
+        if recipe.train.init_from and model_path(recipe.train.init_from).is_dir():
             start = InitFrom.load(Path(recipe.train.init_from), allow_custom_code=allow_custom_code)
         weights = _weights(path, allow_custom_code)
         yield Subject(path, recipe, task, log, data, why, rows, weights, start, finished)

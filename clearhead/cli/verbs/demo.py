@@ -1,11 +1,14 @@
-"""`clearhead demo`: train a small model on data included with Clearhead or Python."""
+"""`clearhead demo`: train a small model on included data. `clearhead example`: write an included program."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+from ...config.messages import say
 from ...errors import unknown
 from ..parser import Options, Parser, UsageError, Verb
 
+_EXAMPLES = Path(__file__).parents[2] / "examples"
 _DEMOS = {
     "translate": ("runs/demo", "a translator trained on the built-in phrasebook (default)"),
     "generate": ("runs/demo-generate", "a language model trained on the source of Python's standard library"),
@@ -51,6 +54,45 @@ def _demo(name: str) -> Callable[[Path], None]:
     return run
 
 
+def _add_example(parser: Parser) -> None:
+    parser.add_argument("example", nargs="?", metavar="EXAMPLE", help="name of an example (default: list them)")
+
+
+def _examples() -> dict[str, list[Path]]:
+    """Return the files of each example by its name; the first one says what it is."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(_EXAMPLES.glob("[!.]*.*"), key=lambda it: (it.stem, it.suffix != ".py")):
+        found.setdefault(path.stem, []).append(path)
+    return found
+
+
+def _about(path: Path) -> str:
+    """Return the first line of a program's docstring, or the title of a notebook."""
+    text = path.read_text(encoding="utf-8")
+    title = re.search(r'"# ([^\\"]+)', text) if path.suffix == ".ipynb" else None
+    return title[1] if title else text.splitlines()[0].strip('"')
+
+
+def _run_example(options: Options) -> None:
+    examples = _examples()
+    if options.example is None:
+        print("\n".join(f"clearhead example {name:<25}  {_about(files[0])}" for name, files in examples.items()))
+        return
+    from ...folder.atomic import save_file
+
+    name = options.example.removesuffix(".py").removesuffix(".ipynb")
+    if name not in examples:
+        raise unknown(f"there's no example {name!r}", name, examples, "", UsageError)
+    for it in examples[name]:
+        if Path(it.name).exists():
+            fix = "move it, or run the command in another folder"
+            raise UsageError(f"{it.name} exists already, and isn't replaced", fix=fix, name="EXAMPLE", value=it.name)
+    for it in examples[name]:
+        save_file(Path(it.name), it.read_bytes())
+        say(f"wrote {it.name}")
+    say("  its first lines say how to use it")
+
+
 VERB = Verb(
     name="demo",
     summary="train, score and try out a small model of text, code, images or audio in a few minutes",
@@ -58,4 +100,13 @@ VERB = Verb(
     examples=("clearhead demo", "clearhead demo see", "clearhead demo --list", "clearhead demo --out models/demo"),
     add_options=_add_options,
     run=_run,
+)
+
+EXAMPLE = Verb(
+    name="example",
+    summary="write a short program or notebook into the current folder, to read, run and change",
+    usage="[EXAMPLE]",
+    examples=("clearhead example", "clearhead example own_attention"),
+    add_options=_add_example,
+    run=_run_example,
 )

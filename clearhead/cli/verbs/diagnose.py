@@ -1,7 +1,5 @@
 """`clearhead diagnose`: find out why a run learned less than it could have."""
 
-from pathlib import Path
-
 from ..data_options import FILES
 from ..models import add_consent
 from ..output import to_json
@@ -17,10 +15,11 @@ def _add_options(parser: Parser) -> None:
 
 def _run(options: Options) -> None:
     from ...apps.diagnosis.all_probes import diagnose
+    from ...folder.model_folder import model_path
 
     if options.folder is None:
         raise UsageError("no folder is given", fix="name one that `clearhead train` has written")
-    found = diagnose(Path(options.folder), options.data, allow_custom_code=options.allow_custom_code)
+    found = diagnose(model_path(options.folder), options.data, allow_custom_code=options.allow_custom_code)
     print(to_json(found.to_dict()) if options.json else found.render())
 
 

@@ -3,7 +3,6 @@
 import os
 import shlex
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...config.messages import say
@@ -245,15 +244,16 @@ def _media(explanation: "Explanation") -> "MediaExplanation":
 def _show_film(options: Options) -> None:
     """Show the attention recorded during training. The model itself isn't loaded."""
     from ...folder.checkpoint import FILM
-    from ...folder.model_folder import read_config
+    from ...folder.model_folder import model_path, read_config
     from ...inspection.film.film import Film
     from ...scoring.score_labels import LABELS
     from ...training.report.metrics import read_metrics
 
-    read_config(Path(options.folder), allow_custom_code=True)  # raises an error if it isn't a model folder
-    path = Path(options.folder) / FILM
+    folder = model_path(options.folder)
+    read_config(folder, allow_custom_code=True)  # raises an error if it isn't a model folder
+    path = folder / FILM
     labels = {name: label.name for name, label in LABELS.items()}
-    film = Film.of(read_metrics(path) if path.exists() else [], Path(options.folder), labels)
+    film = Film.of(read_metrics(path) if path.exists() else [], folder, labels)
     if options.json:
         print(to_json(film.to_dict()))
         return

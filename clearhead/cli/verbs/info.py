@@ -39,8 +39,11 @@ def _run(options: Options) -> None:
     elif given_settings(options) or options.vocab or options.config:
         raise UsageError(f"{options.folder} has its own settings", fix="leave out the folder or the settings")
     else:
-        config, folder = summarize_folder(Path(options.folder), allow_custom_code=options.allow_custom_code)
-        _check_files(config.model, Path(options.folder))
+        from ...folder.model_folder import model_path
+
+        path = model_path(options.folder)
+        config, folder = summarize_folder(path, allow_custom_code=options.allow_custom_code)
+        _check_files(config.model, path)
     print(_as_json(config, folder) if options.json else printable(_as_text(config, folder)))
 
 

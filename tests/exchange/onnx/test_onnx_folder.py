@@ -25,7 +25,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "clearhead" / "examples"
 TEXTS = "I am hungry.\nYou are late. </s>\n\nThey sing and sleep well: été, 3 €, 漢字.\n"
 
 

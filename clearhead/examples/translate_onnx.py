@@ -1,4 +1,6 @@
-"""Translate with ONNX Runtime alone, greedily, a sentence a line: python translate_onnx.py DIR < in > out.
+"""Translate with ONNX Runtime alone, greedily, a sentence a line.
+
+python translate_onnx.py DIR < in > out
 
 DIR is from `clearhead export MODEL --to onnx --out DIR`. Needs onnxruntime, tokenizers and numpy.
 """

@@ -1,6 +1,6 @@
 """Print self-attention over six words as a table, and how to read it.
 
-python examples/cat_on_the_mat.py
+python cat_on_the_mat.py
 """
 
 import torch

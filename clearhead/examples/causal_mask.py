@@ -1,6 +1,6 @@
 """Print the decoder's mask: a token sees itself and earlier tokens (section 3.2.3).
 
-python examples/causal_mask.py
+python causal_mask.py
 """
 
 from clearhead.model.masks import causal_mask

@@ -1,7 +1,7 @@
 """English to French by characters, in one file: load, vocabulary, loader, model, train, figure, predict.
 
-python examples/english_french_characters.py
-python examples/english_french_characters.py fra.txt   # your own pairs, such as a file of manythings.org/anki
+python english_french_characters.py
+python english_french_characters.py fra.txt   # your own pairs, such as a file of manythings.org/anki
 """
 
 import random

@@ -1,6 +1,6 @@
 """Print the shapes in multi-head attention (section 3.2.2), from input through the heads to output.
 
-python examples/multi_head_shapes.py
+python multi_head_shapes.py
 """
 
 import torch

@@ -1,4 +1,6 @@
-"""A custom position scheme and a custom norm. In the folder of this file, use them in any model:
+"""A custom position scheme and a custom norm.
+
+In the folder of this file, use them in any model:
 
 clearhead train pairs.tsv --model.positions=own_parts:Near --model.norm=own_parts:ScaleNorm --out runs/own
 """

@@ -1,6 +1,6 @@
 """Two custom attentions: one keeps the promises of attention, the other leaks the future.
 
-python examples/own_attention.py
+python own_attention.py
 
 trains a small model with each to sort digits, which takes a few seconds, and lets it sort. In the folder of this file,
 use the first one in any model:

@@ -1,6 +1,6 @@
 """Equation 1 of the paper, one step at a time: Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V.
 
-python examples/attention_steps.py
+python attention_steps.py
 """
 
 import math
