@@ -6,6 +6,7 @@
 # make lint        check style, formatting and types
 # make campaign    kill runs, damage files and send hostile inputs at random (MINUTES=30)
 # make docs        write docs/command-line.md again
+# make site        build the documentation site in docs/_build/html
 # make clean       remove .venv and runs
 VENV ?= .venv
 PYTHON ?= python3
@@ -13,7 +14,7 @@ PIP_ARGS ?=
 MINUTES ?= 30
 BIN := $(VENV)/bin
 
-.PHONY: help setup setup-dev demo test test-slow campaign lint docs clean
+.PHONY: help setup setup-dev demo test test-slow campaign lint docs site clean
 
 help:
 	@sed -n 's/^# \(make \)/\1/p' $(firstword $(MAKEFILE_LIST))
@@ -56,6 +57,10 @@ lint: setup-dev
 
 docs: setup
 	$(BIN)/python -m clearhead.cli.reference > docs/command-line.md
+
+site: setup-dev
+	$(BIN)/python -m sphinx -W --keep-going -E -q docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
 
 clean:
 	rm -rf $(VENV) runs

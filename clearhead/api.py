@@ -192,8 +192,8 @@ def load(
         threads: number of CPU threads for torch (default: torch's own setting).
         allow_custom_code: import custom classes (`package.module:Class`) named in the folder. Use this only with
             folders you trust.
-        specials: read the names of an imported model's special tokens in a text, such as <|im_start|>, as these tokens
-            (default: as plain text). Use this only for texts you trust.
+        specials: read the names of an imported model's special tokens in a text, such as `<|im_start|>`, as these
+            tokens (default: as plain text). Use this only for texts you trust.
         adapter: folder of an adapter that was trained on this model. It's merged into the weights.
 
     Raises:

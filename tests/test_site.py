@@ -1,0 +1,92 @@
+"""The documentation site builds without warnings, has all that the code knows, and finds what readers look for."""
+
+import html
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+import clearhead
+from clearhead.cli.entry import VERBS
+from clearhead.cli.parser import parser_of
+from clearhead.config import settings
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built once. A warning fails every test."""
+    for needed in ("sphinx", "myst_parser", "furo", "sklearn", "starlette"):
+        pytest.importorskip(needed, reason=f"needs {needed}, which `pip install '.[site]'` installs")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", f"{folder}/trees"]
+    done = subprocess.run([*command, ROOT / "docs", folder / "html"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return folder / "html"
+
+
+@cache
+def read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    return set(map(html.unescape, re.findall(r'\bid="([^"]+)"', read(page))))
+
+
+def pages(site: Path) -> list[Path]:
+    """All pages but those that are models to click through."""
+    return [it for it in site.rglob("*.html") if it.parent.name != "_downloads" and "furo" in read(it)]
+
+
+def test_every_link_leads_to_a_file_and_a_place_in_it(site: Path) -> None:
+    found = pages(site)
+    assert len(found) > 40
+    for page in found:
+        for link in re.findall(r'\b(?:href|src)="([^"]+)"', read(page)):
+            link = unquote(html.unescape(link))
+            if re.match(r"[a-z]+:", link):
+                assert not link.startswith("http:") or "127.0.0.1" in link, f"{page.name}: {link}"
+                continue
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path.partition("?")[0]).resolve() if path else page
+            assert target.is_file(), f"{page.relative_to(site)}: {link}"
+            if anchor and target.suffix == ".html":
+                assert anchor in anchors(target), f"{page.relative_to(site)}: {link}"
+
+
+def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    for page in pages(site):
+        loaded = re.findall(r'<(?:script|img|link|iframe)\b[^>]*\b(?:src|href)="(https?:[^"]+)"', read(page))
+        assert not loaded, f"{page.name}: {loaded}"
+    for style in site.rglob("*.css"):
+        assert not re.search(r"url\([\"']?https?:|@import", read(style)), style
+
+
+def test_every_page_of_prose_can_be_reached_from_the_first(site: Path) -> None:
+    links = re.findall(r'href="([^"#:]+)', read(site / "index.html"))  # the contents of the site are among them
+    written = {it.relative_to(ROOT / "docs").with_suffix(".html") for it in (ROOT / "docs").rglob("*.md")}
+    assert {it.as_posix() for it in written} - {"index.html"} <= set(links)
+
+
+def test_every_setting_has_an_entry(site: Path) -> None:
+    assert {f"confval-{it}" for it in settings()} <= anchors(site / "reference" / "settings.html")
+
+
+def test_every_command_and_group_of_options_has_an_entry(site: Path) -> None:
+    text = html.unescape(re.sub(r"<[^>]+>", "", read(site / "command-line.html")))
+    for name, verb in VERBS.items():
+        assert name in anchors(site / "command-line.html")
+        groups = [it for it in parser_of(verb, full=True)._action_groups if it._group_actions]
+        assert all(f"{it.title}:" in text for it in groups)
+
+
+def test_every_public_name_has_an_entry(site: Path) -> None:
+    names = {f"clearhead.{it}" for it in clearhead.__all__}
+    assert names <= anchors(site / "reference" / "python.html")
