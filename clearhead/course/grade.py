@@ -19,7 +19,7 @@ from typing import Any, Literal
 from ..errors import DataError
 from ..folder.atomic import write_file
 from . import laws_of_attention, laws_of_blocks, laws_of_stacks
-from .laws import Broken, Exercise, Work, name_of
+from .laws import Broken, Exercise, Watched, Work, name_of
 
 EXERCISES: Sequence[Exercise] = (
     *laws_of_attention.EXERCISES,
@@ -128,9 +128,9 @@ def grade(folder: Path, exercise: Exercise, seconds: float = SECONDS) -> Grade:
 
 def graded(exercise: Exercise, load: Callable[[], Work]) -> Grade:
     """Test all laws in this process, up to the first one that's broken."""
-    held, law = 0, ""
+    held, law, work = 0, "", None
     try:
-        work = load()
+        work = Watched(load())
         missing = [name for name in exercise.functions if not callable(getattr(work, name, None))]
         if missing:
             raise Broken(f"there's no function {missing[0]}")
@@ -143,13 +143,14 @@ def graded(exercise: Exercise, load: Callable[[], Work]) -> Grade:
     except NotImplementedError as error:
         return Grade(exercise.name, "to write", what=_place(error, exercise.name)[0] or "")
     except Broken as broken:
-        return Grade(exercise.name, "failed", held, law, broken.what, broken.inputs)
+        return Grade(exercise.name, "failed", held, broken.law or law, broken.what, broken.inputs)
     except SyntaxError as error:
         return Grade(exercise.name, "failed", what=f"line {error.lineno} of {exercise.name}.py: {error.msg}")
     except Exception as error:
         function, line = _place(error, exercise.name)
         at = f"in line {line} of {exercise.name}.py, in {function}: " if function else ""
-        return Grade(exercise.name, "failed", held, law, f"{at}{type(error).__name__}: {error}")
+        inputs = work.inputs if work else {}
+        return Grade(exercise.name, "failed", held, law, f"{at}{type(error).__name__}: {error}", inputs)
     return Grade(exercise.name, "passed", held, pictures=pictures)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -10,6 +11,8 @@ from torch import Tensor
 
 _TOLERANCE = 1e-4  # float32 leaves differences of about 1e-6 in such small inputs
 _SHOWN = 40  # numbers of an input, at most
+UNCHANGED = "A function doesn't change its inputs"
+"""The law that every call tests."""
 
 Work: TypeAlias = Any
 """The functions that a student wrote, as attributes."""
@@ -19,11 +22,55 @@ Law: TypeAlias = Callable[[Work], None]
 
 
 class Broken(Exception):  # noqa: N818
-    """Says how a law was broken, and by which inputs."""
+    """Says how a law was broken, by which inputs, and which one if it isn't the law that was being tested."""
 
-    def __init__(self, what: str, **inputs: object) -> None:
+    def __init__(self, what: str, law: str = "", /, **inputs: object) -> None:
         super().__init__(what)
-        self.what, self.inputs = what, {name: shown(value) for name, value in inputs.items()}
+        self.what, self.law, self.inputs = what, law, {name: shown(value) for name, value in inputs.items()}
+
+
+class Watched:
+    """The functions that a student wrote, as attributes. Calling one raises `Broken` if it changes a tensor in place.
+
+    Attributes:
+        inputs: those of the call that raised another error, as text.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self.inputs: Mapping[str, str] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._work, name)
+        return partial(self._call, function) if callable(function) else function
+
+    def _call(self, function: Callable[..., Any], /, *values: object, **named: object) -> Any:
+        code = getattr(function, "__code__", None)
+        names = code.co_varnames[: code.co_argcount] if code else ()
+        given = {names[i] if i < len(names) else f"input {i + 1}": value for i, value in enumerate(values)} | named
+        before = {name: [it.detach().clone() for it in _tensors(value)] for name, value in given.items()}
+        kept = {name: before[name][0] if isinstance(it, Tensor) else it for name, it in given.items()}
+        visible = {name: it for name, it in kept.items() if isinstance(it, Tensor | int | float)}
+        try:
+            found = function(*values, **named)
+        except Exception:
+            self.inputs = {name: shown(it) for name, it in visible.items()}
+            raise
+        for name, value in given.items():
+            after = _tensors(value)
+            if len(after) != len(before[name]) or not all(map(torch.equal, after, before[name])):
+                what = f"{code.co_name if code else 'the function'} changes its input {name} in place"
+                raise Broken(what, UNCHANGED, **visible)
+        return found
+
+
+def _tensors(value: object) -> list[Tensor]:
+    """Return the tensors of an input: its own, or those of a list, a tuple or a layer's weights."""
+    if isinstance(value, SimpleNamespace):
+        value = list(vars(value).values())
+    if isinstance(value, list | tuple):
+        return [tensor for it in value for tensor in _tensors(it)]
+    return [value] if isinstance(value, Tensor) else []
 
 
 @dataclass(frozen=True)
@@ -77,6 +124,18 @@ def expect_equal(found: Tensor, expected: Tensor, what: str, **inputs: object) -
         at = f"[{', '.join(map(str, place))}]" if place else ""
         numbers = f"{float(found[place]):.4g}, not {float(expected[place]):.4g}"
         raise Broken(f"{what}{at} is {numbers}", **inputs)
+
+
+def expect_gradients(function: Callable[..., Tensor], right: Callable[..., Tensor], **inputs: Tensor) -> None:
+    """Raise `Broken` unless gradients flow back to all inputs, and are those of the right function."""
+    leaves = [it.clone().requires_grad_() for it in inputs.values()]
+    found, expected = (it(*leaves) for it in (function, right))
+    slopes = numbers(*expected.shape, seed=9)  # the gradient at the output
+    expect(found.requires_grad, "no gradient flows back: is there detach(), no_grad() or NumPy?", **inputs)
+    ours = torch.autograd.grad((found * slopes).sum(), leaves, allow_unused=True)
+    for name, mine, other in zip(inputs, ours, torch.autograd.grad((expected * slopes).sum(), leaves)):
+        expect(mine is not None, f"no gradient flows back to {name}", **inputs)
+        expect_equal(mine, other, f"the gradient of {name}", **inputs)
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:

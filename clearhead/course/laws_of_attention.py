@@ -2,13 +2,26 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import cast
 
 import torch
 from torch import Tensor
 
 from ..model.attention import attention_weights, masked_softmax
-from .laws import Broken, Exercise, Work, differs, expect, expect_equal, expect_shape, numbers, past_only, sizes
+from .laws import (
+    Broken,
+    Exercise,
+    Work,
+    differs,
+    expect,
+    expect_equal,
+    expect_gradients,
+    expect_shape,
+    numbers,
+    past_only,
+    sizes,
+)
 
 
 def _attended(work: Work, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -54,7 +67,11 @@ def _large_scores_work(work: Work) -> None:
     for added, first in ((1.0, 1.0), (1000.0, 1.0), (-1000.0, 1.0), (0.0, 1000.0)):
         scores = torch.tensor([[first, 0.0], [0.0, 2.0]]) + torch.tensor([[added], [0.0]])
         found = work.softmax(scores)
-        hint = "; exp(1000) is infinite, so subtract the largest score first" if found.isnan().any() else ""
+        hint = (
+            "; exp(1000) is infinite and exp(-1000) is 0, so subtract each row's largest score"
+            if found.isnan().any()
+            else ""
+        )
         what = f"such scores get the wrong weights{hint}"
         expect(differs(found, scores.softmax(-1)) is None, what, scores=scores)
 
@@ -95,6 +112,12 @@ def _leading_axes_are_independent(work: Work) -> None:
         for head in range(2):
             alone, _ = _attended(work, q[text, head], k[text, head], v[text, head])
             expect_equal(output[text, head], alone, f"head {head} of text {text}", shape_of_q=tuple(q.shape))
+
+
+def _gradients_flow(work: Work) -> None:
+    """Gradients flow back to queries, keys and values, so that a model can learn."""
+    q, k, v = numbers(2, 2), numbers(3, 2, seed=1), numbers(3, 1, seed=2)
+    expect_gradients(lambda *it: work.attention(*it)[0], lambda q, k, v: attention_weights(q, k) @ v, q=q, k=k, v=v)
 
 
 def _draw_attention(work: Work) -> Mapping[str, Tensor]:
@@ -141,10 +164,11 @@ def _the_others_share_the_weight(work: Work) -> None:
 
 
 def _hidden_scores_are_harmless(work: Work) -> None:
-    """Scores may be large, and those of masked keys even larger."""
+    """Scores may be large or very negative, and those of masked keys much larger."""
     for scores, mask in (
         (torch.tensor([[100.0, 90.0]]), torch.tensor([[True, True]])),
         (torch.tensor([[0.0, 200.0]]), torch.tensor([[True, False]])),
+        (torch.tensor([[-1000.0, 0.0]]), torch.tensor([[True, False]])),
     ):
         found, expected = work.masked_softmax(scores, mask), masked_softmax(scores, mask)
         expect_equal(found, expected, "the weights", scores=scores, mask=mask)
@@ -169,11 +193,20 @@ def _outputs_ignore_the_future(work: Work) -> None:
             at = differs(after[:place], before[:place])
             what = f"the output of query {at and at[0]} depends on key {place}: the future leaks"
             expect(at is None, what, x=x)
-        for other in (mask, mask.T):  # a mask isn't always causal
-            weights = masked_softmax(x @ x.T / math.sqrt(2), other)
-            output, found = _masked(work, x, other)
-            expect_equal(output, weights @ x, "the output", x=x, mask=other)
-            expect_equal(found, weights, "the weights", x=x, mask=other)
+
+
+def _masked_scores_are_the_same(work: Work) -> None:
+    """With any mask, scores are divided by sqrt(d_k), and a query's output is the mean of the values that it sees."""
+    for queries, keys in sizes(3, 3):
+        q, k, v = numbers(queries, 2), numbers(keys, 2, seed=1), numbers(keys, 3, seed=2)
+        for mask in (past_only(3)[:queries, :keys], past_only(3).T[:queries, :keys]):  # a mask isn't always causal
+            found = work.masked_attention(q, k, v, mask)
+            output, found = _pair("masked_attention", found, (queries, 3, keys), q=q, k=k, v=v, mask=mask)
+            weights, whole = (masked_softmax(q @ k.T / scale, mask) for scale in (math.sqrt(2), 1.0))
+            undivided = differs(found, weights) is not None and differs(found, whole) is None
+            expect(not undivided, "the scores aren't divided by sqrt(d_k)", q=q, k=k, mask=mask)
+            expect_equal(found, weights, "the weights", q=q, k=k, mask=mask)
+            expect_equal(output, weights @ v, "the output", q=q, k=k, v=v, mask=mask)
 
 
 def _masked(work: Work, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -191,6 +224,13 @@ def _masks_work_in_heads(work: Work) -> None:
         for head in range(2):
             alone, _ = work.masked_attention(*[x[text, head]] * 3, mask)
             expect_equal(output[text, head], alone, f"head {head} of text {text}", shape_of_q=tuple(x.shape))
+
+
+def _gradients_flow_past_a_mask(work: Work) -> None:
+    """With a mask, too, gradients flow back to queries, keys and values."""
+    q, k, v, mask = numbers(3, 2), numbers(3, 2, seed=1), numbers(3, 1, seed=2), past_only(3)
+    masked = lambda q, k, v: attention_weights(q, k, mask=mask) @ v  # noqa: E731
+    expect_gradients(lambda *it: work.masked_attention(*it, mask)[0], masked, q=q, k=k, v=v)
 
 
 def _draw_masks(work: Work) -> Mapping[str, Tensor]:
@@ -214,30 +254,38 @@ def _head_has_a_row_for_each_query(work: Work) -> None:
 
 
 def _values_come_from_the_memory(work: Work) -> None:
-    """Keys and values come from the memory, and queries from x."""
+    """A head is Attention(x W_Q, m W_K, m W_V), and without a mask every query sees all of the memory m."""
     w_q, w_k, w_v = _weights_of_a_head(2, 2)
-    for queries, keys in sizes(3, 3):
-        x, memory = numbers(queries, 2), numbers(keys, 2, seed=1)
-        expected = attention_weights(x @ w_q, memory @ w_k) @ (memory @ w_v)
-        mixed = {
+
+    def mixed(x: Tensor, memory: Tensor) -> Mapping[str, Tensor]:
+        """Return what mistakes give, by their names, if there are as many queries as keys."""
+        seen, values = past_only(len(x)), memory @ w_v
+        return {
             "queries and memory are swapped": attention_weights(memory @ w_q, x @ w_k) @ (x @ w_v),
             "the matrices of queries and keys are swapped": attention_weights(x @ w_k, memory @ w_q) @ (memory @ w_v),
             "the matrices of keys and values are swapped": attention_weights(x @ w_q, memory @ w_v) @ (memory @ w_k),
             "the values aren't multiplied by w_v": attention_weights(x @ w_q, memory @ w_k) @ memory,
+            "the values come from x": attention_weights(x @ w_q, memory @ w_k) @ (x @ w_v),
+            "the keys come from x": attention_weights(x @ w_q, x @ w_k) @ values,
+            "keys and values come from x": attention_weights(x @ w_q, x @ w_k) @ (x @ w_v),
+            "without a mask, later keys are hidden": attention_weights(x @ w_q, memory @ w_k, mask=seen) @ values,
         }
-        if queries == keys:
-            mixed["the values come from x"] = attention_weights(x @ w_q, memory @ w_k) @ (x @ w_v)
-            mixed["the keys come from x"] = attention_weights(x @ w_q, x @ w_k) @ (memory @ w_v)
+
+    x, memory = numbers(3, 2), numbers(3, 2, seed=1)  # with fewer tokens, different mistakes give the same numbers
+    found = work.head(x, memory, w_q, w_k, w_v)
+    expect_shape(found, x.shape, "the output", x=x, memory=memory)
+    hint = next((what for what, other in mixed(x, memory).items() if differs(found, other) is None), None)
+    for queries, keys in sizes(3, 3):
+        x, memory = numbers(queries, 2), numbers(keys, 2, seed=1)
+        expected = attention_weights(x @ w_q, memory @ w_k) @ (memory @ w_v)
         found = work.head(x, memory, w_q, w_k, w_v)
-        if found.shape == expected.shape and differs(found, expected) is not None:
-            for what, other in mixed.items():
-                same = other.shape == found.shape and differs(found, other) is None
-                expect(not same, what, x=x, memory=memory)
+        expect_shape(found, expected.shape, "the output", x=x, memory=memory)
+        expect(hint is None or differs(found, expected) is None, f"{hint}", x=x, memory=memory)
         expect_equal(found, expected, "the output", x=x, memory=memory)
 
 
 def _heads_take_a_mask(work: Work) -> None:
-    """A masked key has no influence on a head."""
+    """A masked key has no influence on a query's output."""
     matrices, mask = _weights_of_a_head(2, 2), torch.tensor([[True, True, False]])
     x, memory = numbers(1, 2), numbers(3, 2, seed=1)
     changed = memory.clone()
@@ -245,6 +293,12 @@ def _heads_take_a_mask(work: Work) -> None:
     before, after = (work.head(x, it, *matrices, mask=mask) for it in (memory, changed))
     expect(differs(after, before) is None, "key 2 is masked, but changes the output", memory=memory, mask=mask)
     expect_equal(before, work.head(x, memory[:2], *matrices), "the output with a masked key", memory=memory, mask=mask)
+    x, mask = numbers(3, 2), past_only(3)
+    for query, row in enumerate(work.head(x, memory, *matrices, mask=mask)):
+        alone = work.head(x[query : query + 1], memory[: query + 1], *matrices)[0]
+        expect_equal(
+            row, alone, f"with a mask for 3 queries, the output of query {query}", x=x, memory=memory, mask=mask
+        )
 
 
 def _draw_head(work: Work) -> Mapping[str, Tensor]:
@@ -295,18 +349,21 @@ def _heads_are_independent(work: Work) -> None:
 
 
 def _an_output_projection_joins_them(work: Work) -> None:
-    """The output projection comes after the heads are joined."""
-    for heads in (1, 2):
-        x, memory, w = numbers(2, 2 * heads), numbers(3, 2 * heads, seed=1), _four(2 * heads)
+    """Keys and values come from the memory, and the heads are joined, then multiplied by w_o."""
+    for heads, keys in product((1, 2), (2, 3)):
+        x, memory, w = numbers(2, 2 * heads), numbers(keys, 2 * heads, seed=1), _four(2 * heads)
         found = work.multi_head(x, memory, *w, heads)
         expect_equal(found, joined_heads(x, memory, w, heads) @ w[3], "the output", x=x, memory=memory, n_heads=heads)
 
 
 def _all_heads_take_the_mask(work: Work) -> None:
-    """The mask holds in every head."""
-    x, w, mask = numbers(3, 4), _four(4), past_only(3)
-    found = work.multi_head(x, x, *w[:3], torch.eye(4), 2, mask=mask)
-    expect_equal(found, joined_heads(x, x, w, 2, mask), "with a causal mask, the output", x=x)
+    """The mask holds in every head, however many queries and keys there are."""
+    w, memory = [it / 4 for it in _four(4)], numbers(3, 4)  # no head looks at one key alone
+    for queries in (3, 2):
+        x, mask = memory[:queries], past_only(3)[:queries]
+        found = work.multi_head(x, memory, *w[:3], torch.eye(4), 2, mask=mask)
+        what = "with a causal mask and w_o = 1, the output"
+        expect_equal(found, joined_heads(x, memory, w, 2, mask), what, x=x, memory=memory, mask=mask)
 
 
 def _draw_heads(work: Work) -> Mapping[str, Tensor]:
@@ -328,6 +385,7 @@ EXERCISES = (
             _products_of_queries_and_keys,
             _output_is_a_mean,
             _leading_axes_are_independent,
+            _gradients_flow,
         ),
         _draw_attention,
     ),
@@ -341,7 +399,9 @@ EXERCISES = (
             _hidden_scores_are_harmless,
             _nothing_to_see,
             _outputs_ignore_the_future,
+            _masked_scores_are_the_same,
             _masks_work_in_heads,
+            _gradients_flow_past_a_mask,
         ),
         _draw_masks,
     ),

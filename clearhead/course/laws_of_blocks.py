@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..model.positions import sinusoid
-from .laws import Exercise, Work, differs, expect, expect_equal, expect_shape, numbers, sizes
+from .laws import Exercise, Work, differs, expect, expect_equal, expect_gradients, expect_shape, numbers, sizes
 
 # --- 5
 
@@ -18,6 +18,15 @@ def _table(work: Work, n: int, width: int) -> Tensor:
     expect(found.dtype == torch.float32, f"the table has numbers of type {found.dtype}, not torch.float32", n=n)
     table: Tensor = found
     return table
+
+
+def _rows_count_from_zero(work: Work) -> None:
+    """The table has a row for each position from 0, and a row is the same in every table."""
+    for n in (1, 2, 3):
+        table, longer = _table(work, n, 4), _table(work, n + 1, 4)
+        one = differs(table[0], sinusoid(2, 4)[1].float()) is None
+        expect(not one, "row 0 has the angles of position 1", n=n, d_model=4)
+        expect_equal(longer[:n], table, f"with a row more, the table of {n}", n=n + 1, d_model=4)
 
 
 def _sines_and_cosines_alternate(work: Work) -> None:
@@ -32,8 +41,8 @@ def _sines_and_cosines_alternate(work: Work) -> None:
 
 def _first_angle_is_the_position(work: Work) -> None:
     """The first pair turns by one radian per position."""
-    expected = torch.arange(8.0).sin()
-    expect_equal(_table(work, 8, 4)[:, 0], expected, "column 0", n=8, d_model=4)
+    for n in (8, 6000):
+        expect_equal(_table(work, n, 4)[:, 0], torch.arange(float(n)).sin(), "column 0", n=n, d_model=4)
 
 
 def _wavelengths_are_geometric(work: Work) -> None:
@@ -86,11 +95,11 @@ def _tokens_have_mean_zero(work: Work) -> None:
 
 def _tokens_have_variance_one(work: Work) -> None:
     """Every token has variance 1 after the norm, where the variance divides by the width."""
+    unbiased = abs(float(_normalised(work, 4 * torch.arange(4.0)[None]).var(correction=0)) - 3 / 4) < 0.01
+    hint = ": divide the squares by the width, not by the width - 1" if unbiased else ""
     for width in (2, 3, 4):
         x = torch.arange(float(width)) * torch.tensor([[4.0], [8.0]])
         for token, variance in enumerate(_normalised(work, x).var(-1, correction=0).tolist()):
-            unbiased = abs(variance - (width - 1) / width) < 0.01
-            hint = ": divide the squares by the width, not by the width - 1" if unbiased else ""
             expect(abs(variance - 1) < 0.01, f"the variance of token {token} is {variance:.3g}, not 1{hint}", x=x)
 
 
@@ -99,25 +108,54 @@ def _constant_tokens_work(work: Work) -> None:
     expect_equal(_normalised(work, torch.full((1, 2), 3.0)), torch.zeros(1, 2), "the norm", x=[[3, 3]])
 
 
+def _eps_is_under_the_root(work: Work) -> None:
+    """eps is added to the variance, and the root is taken of both."""
+    x, one, zero = torch.tensor([[0.0, 2.0]]), torch.ones(2), torch.zeros(2)
+    for eps in (3.0, 8.0):
+        found = work.layer_norm(x, one, zero, eps)
+        fixed = differs(found.abs(), torch.ones(1, 2)) is None
+        expect(not fixed, "the result doesn't depend on eps", x=x, eps=eps)
+        expect_equal(found, (x - 1) / math.sqrt(1 + eps), "the norm", x=x, eps=eps)
+
+
+def _texts_are_independent(work: Work) -> None:
+    """The norm works on any number of texts at once, each token for itself."""
+    x = numbers(2, 2, 3) + torch.arange(3.0)
+    found = _normalised(work, x)
+    for text in range(2):
+        expect_equal(found[text], _normalised(work, x[text]), f"text {text} next to another one", x=x)
+
+
+def _norms_let_gradients_flow(work: Work) -> None:
+    """Gradients flow back to the token, the gain and the bias, so that a model can learn."""
+    x, gain, bias = torch.tensor([[1.0, 2.0, 4.0]]), numbers(3, seed=1), numbers(3, seed=2)
+    expect_gradients(work.layer_norm, _layer_norm, x=x, gain=gain, bias=bias)
+
+
+def _layer_norm(x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
+    return torch.nn.functional.layer_norm(x, gain.shape, gain, bias)
+
+
 def _gain_and_bias_come_last(work: Work) -> None:
     """The gain multiplies what's normalised, and the bias is added after that."""
     for rows, width in sizes(2, 3):
         x, gain, bias = numbers(rows, width) * 2, numbers(width, seed=1), numbers(width, seed=2)
-        expected = torch.nn.functional.layer_norm(x, (width,), gain, bias)
+        expected = _layer_norm(x, gain, bias)
         expect_equal(work.layer_norm(x, gain, bias), expected, "the norm", x=x, gain=gain, bias=bias)
 
 
 def _sublayers_are_added(work: Work) -> None:
     """A sub-layer's output is added to its input: the residual connection."""
-    x, gain, bias = torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.0, 1.0, 0.0])
-    found = work.add_and_norm(x, lambda it: it * 0, gain, bias)
-    expected = torch.nn.functional.layer_norm(x, (3,), gain, bias)
-    expect_equal(found, expected, "with a sub-layer that returns zeros, the result", x=x, gain=gain, bias=bias)
+    gain, bias = torch.ones(3), torch.zeros(3)
+    x, other = torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[4.0, 1.0, 2.0]])
+    found, changed = (work.add_and_norm(it, lambda it: it * 0, gain, bias) for it in (x, other))
+    expect_shape(found, x.shape, "the result", x=x)
+    expect(differs(found, changed) is not None, "with a sub-layer that returns zeros, x is lost", x=x)
 
 
 def _norms_come_after_the_sum(work: Work) -> None:
     """The norm comes after the sum, and the sub-layer reads the input as it is: LayerNorm(x + Sublayer(x))."""
-    x, gain, bias, seen = numbers(2, 3) + 1, torch.ones(3), torch.zeros(3), list[Tensor]()
+    x, gain, bias, seen = numbers(2, 3) + 1, numbers(3, seed=1), numbers(3, seed=2), list[Tensor]()
 
     def sublayer(it: Tensor) -> Tensor:
         seen.append(it)
@@ -126,8 +164,9 @@ def _norms_come_after_the_sum(work: Work) -> None:
     found = work.add_and_norm(x, sublayer, gain, bias)
     expect(bool(seen), "the sub-layer isn't called", x=x)
     expect(seen[0].shape == x.shape and differs(seen[0], x) is None, "the sub-layer doesn't read x itself", x=x)
-    expected = torch.nn.functional.layer_norm(x + x.roll(1, -1), (3,))
-    expect_equal(found, expected, "the result", x=x)
+    expected = _layer_norm(x + x.roll(1, -1), gain, bias)
+    what = "with a sub-layer that moves numbers to the right, the result"
+    expect_equal(found, expected, what, x=x, gain=gain, bias=bias)
 
 
 def _draw_norm(work: Work) -> Mapping[str, Tensor]:
@@ -150,11 +189,29 @@ def _feed_forward(work: Work, x: Tensor, inner: int, seed: int = 1) -> tuple[Ten
 def _negative_sums_are_cut(work: Work) -> None:
     """Negative numbers inside become 0, and positive ones stay: max(0, .)."""
     one, zero = torch.ones(1, 1), torch.zeros(1)
-    for value in (-1.0, 2.0, -3.0):
-        x = torch.tensor([[value]])
-        found = work.feed_forward(x, one, zero, one, zero)
-        expect_shape(found, (1, 1), "the output", x=x)
-        expect_equal(found, x.clamp(min=0), "with both matrices [[1]] and without biases, the output", x=x)
+    for value, sign in ((-1.0, 1), (2.0, 1), (-3.0, 1), (20.0, 1), (-1.0, -1)):
+        x, w_1 = torch.tensor([[value]]), one * sign
+        found = work.feed_forward(x, w_1, zero, one, zero)
+        expect_equal(found, (x * sign).clamp(min=0), "with w_2 = [[1]] and without biases, the output", x=x, w_1=w_1)
+
+
+def _nothing_passes_by(work: Work) -> None:
+    """The output is a product with w_2, plus a bias: x itself isn't added."""
+    x, one, zero = torch.tensor([[1.0]]), torch.ones(1, 1), torch.zeros(1)
+    found = work.feed_forward(x, one, zero, one * 0, zero)
+    expect_shape(found, (1, 1), "the output", x=x)
+    expect_equal(found, one * 0, "with w_2 = [[0]] and without biases, the output", x=x)
+
+
+def _layers_let_gradients_flow(work: Work) -> None:
+    """Gradients flow back to the token and both layers, so that a model can learn."""
+    x, w_1, b_1 = torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, -1.0], [2.0, 1.0]]), torch.tensor([0.5, -2.0])
+    w_2, b_2 = torch.tensor([[1.0, 2.0], [3.0, -1.0]]), torch.tensor([1.0, 0.0])
+    expect_gradients(work.feed_forward, _formula, x=x, w_1=w_1, b_1=b_1, w_2=w_2, b_2=b_2)
+
+
+def _formula(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
+    return (x @ w_1 + b_1).clamp(min=0) @ w_2 + b_2
 
 
 def _both_layers_have_a_bias(work: Work) -> None:
@@ -182,7 +239,8 @@ def _two_products(work: Work) -> None:
     for tokens, width, inner in sizes(2, 3, 3):
         x = numbers(tokens, width)
         found, (w_1, b_1, w_2, b_2) = _feed_forward(work, x, inner)
-        expect_equal(found, (x @ w_1 + b_1).clamp(min=0) @ w_2 + b_2, "the output", x=x, w_1=w_1, w_2=w_2)
+        right = _formula(x, w_1, b_1, w_2, b_2)
+        expect_equal(found, right, "the output", x=x, w_1=w_1, b_1=b_1, w_2=w_2, b_2=b_2)
 
 
 def _draw_feed_forward(work: Work) -> Mapping[str, Tensor]:
@@ -195,6 +253,7 @@ EXERCISES = (
         "step_05_positions",
         ("positional_encoding",),
         (
+            _rows_count_from_zero,
             _sines_and_cosines_alternate,
             _first_angle_is_the_position,
             _wavelengths_are_geometric,
@@ -209,7 +268,10 @@ EXERCISES = (
             _tokens_have_mean_zero,
             _tokens_have_variance_one,
             _constant_tokens_work,
+            _eps_is_under_the_root,
             _gain_and_bias_come_last,
+            _texts_are_independent,
+            _norms_let_gradients_flow,
             _sublayers_are_added,
             _norms_come_after_the_sum,
         ),
@@ -218,7 +280,14 @@ EXERCISES = (
     Exercise(
         "step_07_feed_forward",
         ("feed_forward",),
-        (_negative_sums_are_cut, _both_layers_have_a_bias, _tokens_stay_apart, _two_products),
+        (
+            _tokens_stay_apart,
+            _nothing_passes_by,
+            _negative_sums_are_cut,
+            _both_layers_have_a_bias,
+            _two_products,
+            _layers_let_gradients_flow,
+        ),
         _draw_feed_forward,
     ),
 )

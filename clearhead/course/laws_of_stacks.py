@@ -55,6 +55,8 @@ def _embeddings_are_scaled(work: Work) -> None:
     expect_shape(found, (3, _WIDTH), "the embeddings", ids=ids)
     wrong = {"aren't multiplied by sqrt(d_model)": rows + places, "are multiplied by d_model": rows * 4 + places}
     wrong |= {"have no positions": rows * 2, "have multiplied positions, too": (rows + places) * 2}
+    wrong |= {"are multiplied by the root of the vocabulary's size": rows * math.sqrt(5) + places}
+    wrong |= {"have the positions of ids, not of places": rows * 2 + sinusoid(5, _WIDTH).float()[ids]}
     for what, other in wrong.items():
         expect(differs(found, other) is not None, f"the embeddings {what}", ids=ids, table=table)
     for width in (_WIDTH, 16):
@@ -64,12 +66,18 @@ def _embeddings_are_scaled(work: Work) -> None:
 
 
 def _padding_has_no_influence(work: Work) -> None:
-    """A masked token doesn't change the other tokens."""
+    """A masked token doesn't change the other tokens, in any layer."""
     x, w, mask = numbers(3, _WIDTH), layer_weights(), torch.tensor([[True, True, False]])
     changed = x.clone()
     changed[2] += 3
     before, after = (work.encoder_layer(it, w, mask=mask)[:2] for it in (x, changed))
     expect(differs(after, before) is None, "token 2 is masked, but changes the others", x=x, mask=mask)
+    table, layers = numbers(5, _WIDTH), [layer_weights(1), layer_weights(2)]
+    for count in (1, 2):
+        texts = [torch.tensor([3, 1, last]) for last in (2, 4)]
+        before, after = (work.encoder(ids, table, layers[:count], mask=mask)[:2] for ids in texts)
+        what = f"with {count} layer{'s' * (count > 1)}, token 2 is masked, but changes the others"
+        expect(differs(after, before) is None, what, ids=texts[0], mask=mask)
 
 
 def _order_is_invisible(work: Work) -> None:
@@ -91,6 +99,7 @@ def _sublayers_have_their_order(work: Work) -> None:
         "the norms are exchanged": _norm(other + _feed_forward(other, w), w.norm_1),
         "feed-forward isn't added to its input": _norm(_feed_forward(_norm(attended, w.norm_1), w), w.norm_2),
         "the second sub-layer reads the input of the first": _norm(x + _feed_forward(x, w), w.norm_2),
+        "feed-forward reads the input of the layer": _norm(_norm(attended, w.norm_1) + _feed_forward(x, w), w.norm_2),
     }
     for what, result in wrong.items():
         expect(differs(found, result) is not None, what, x=x)
@@ -106,7 +115,7 @@ def _layers_follow_each_other(work: Work) -> None:
         for w in layers[:count]:
             x = _encoder_layer(x, w, mask)
         found = work.encoder(ids, table, layers[:count], mask=mask)
-        expect_equal(found, x, f"the output of {count} layers", ids=ids, mask=mask)
+        expect_equal(found, x, f"with {count} layer{'s' * (count != 1)}, the output", ids=ids, mask=mask)
 
 
 def _draw_encoder(work: Work) -> Mapping[str, Tensor]:
@@ -153,11 +162,15 @@ def _everybody_sees_the_memory(work: Work) -> None:
 
 
 def _decoders_have_their_order(work: Work) -> None:
-    """A layer is self-attention, cross-attention to the memory, then feed-forward."""
+    """A layer is self-attention, cross-attention to the memory, then feed-forward, with residuals and three norms."""
     x, memory, w = numbers(3, _WIDTH), numbers(2, _WIDTH, seed=1), layer_weights()
     found = work.decoder_layer(x, memory, w)
     swapped = namespace(**vars(w) | {"self_attention": w.cross_attention, "cross_attention": w.self_attention})
     wrong = {"self-attention has the weights of cross-attention": _decoder_layer(x, memory, swapped)}
+    for first, second in ((1, 2), (1, 3), (2, 3)):
+        norms = {f"norm_{first}": getattr(w, f"norm_{second}"), f"norm_{second}": getattr(w, f"norm_{first}")}
+        mixed = _decoder_layer(x, memory, namespace(**vars(w) | norms))
+        wrong[f"norm_{first} and norm_{second} are exchanged"] = mixed
     crossed = _norm(x + _attention(x, memory, w.cross_attention), w.norm_1)
     attended = _norm(crossed + _attention(crossed, crossed, w.self_attention, past_only(3)), w.norm_2)
     wrong["cross-attention comes before self-attention"] = _norm(attended + _feed_forward(attended, w), w.norm_3)
@@ -169,11 +182,12 @@ def _decoders_have_their_order(work: Work) -> None:
 def _caches_change_nothing(work: Work) -> None:
     """Token by token with a cache, the outputs are those of all tokens at once."""
     memory, w, x = numbers(2, _WIDTH, seed=1), layer_weights(), numbers(5, _WIDTH)
-    for cuts in ((1, 1), (1, 1, 1), (2, 1), (1, 2), (2, 3)):
+    for cuts in ((1, 1), (1, 1, 1), (2, 1), (1, 2), (2, 3), (1, 1, 1, 1, 1)):
         whole, cache, done = _decoder_layer(x[: sum(cuts)], memory, w), dict[str, Any](), 0
         for count in cuts:
             found = work.decoder_layer(x[done : done + count], memory, w, cache=cache)
             expect_shape(found, (count, _WIDTH), "the output for the new tokens", new=count, in_the_cache=done)
+            expect(bool(cache), "the dictionary is still empty after the first tokens", new=count)
             at = differs(found, whole[done : done + count])
             new = "1 new token" if count == 1 else f"{count} new tokens"
             what = f"with {done} in the cache and {new}, token {done + at[0] if at else 0} gets another output"
@@ -205,6 +219,8 @@ def _random_model(vocabulary: int, seed: int) -> _Next:
     """Return the log-probabilities of the next token for every prefix, drawn at random."""
 
     def log_probs(prefix: tuple[int, ...]) -> Tensor:
+        if not isinstance(prefix, tuple):
+            raise Broken(f"it gets a {type(prefix).__name__}", "log_probs is called with a tuple", tokens=prefix)
         key = seed
         for token in prefix:
             key = key * 31 + token + 1
@@ -213,8 +229,10 @@ def _random_model(vocabulary: int, seed: int) -> _Next:
     return log_probs
 
 
-def _found(work: Work, model: _Next, beam: int, longest: int, alpha: float = 0.0) -> list[tuple[list[int], float]]:
-    found = work.beam_search(model, beam, longest, _END, alpha)
+def _found(
+    work: Work, model: _Next, beam: int, longest: int, alpha: float = 0.0, end: int = _END
+) -> list[tuple[list[int], float]]:
+    found = work.beam_search(model, beam, longest, end, alpha)
     try:
         answers = [([int(it) for it in tokens], float(score)) for tokens, score in found]
     except (TypeError, ValueError):
@@ -241,9 +259,9 @@ def _every_answer(vocabulary: int, longest: int) -> list[list[int]]:
 
 def _answers_end_once(work: Work) -> None:
     """An answer stops at the end token, which isn't part of it, or after max_len tokens."""
-    for longest, seed in product((1, 2, 3), range(4)):
-        for tokens, _ in _found(work, _random_model(3, seed), 2, longest):
-            expect(_END not in tokens, f"the end token {_END} is in the answer {tokens}", max_len=longest)
+    for longest, seed, end in product((1, 2, 3), range(4), (_END, 2)):
+        for tokens, _ in _found(work, _random_model(3, seed), 2, longest, end=end):
+            expect(end not in tokens, f"the end token {end} is in the answer {tokens}", max_len=longest)
             expect(len(tokens) <= longest, f"the answer {tokens} is longer than max_len", max_len=longest)
 
 
@@ -269,7 +287,7 @@ def _one_beam_is_greedy(work: Work) -> None:
 
 
 def _wide_beams_find_the_best(work: Work) -> None:
-    """A beam as wide as the number of answers finds the most probable ones."""
+    """A beam as wide as the number of answers, so wider than the vocabulary, finds the most probable one."""
     for longest, seed in product((1, 2, 3), range(20)):
         model, answers = _random_model(3, seed), _every_answer(3, longest)
         best = max(answers, key=lambda it: _log_probability(model, it, longest))
@@ -277,6 +295,16 @@ def _wide_beams_find_the_best(work: Work) -> None:
         what = f"the answer is {found}, but {best} has a higher probability"
         near = _log_probability(model, found, longest) > _log_probability(model, best, longest) - 1e-4
         expect(near, what, beam=len(answers), max_len=longest)
+
+
+def _ties_are_kept(work: Work) -> None:
+    """A beam as wide as the number of answers finds all of them, also equally probable ones."""
+    for longest in (1, 2):
+        answers = _every_answer(3, longest)
+        found = [tokens for tokens, _ in _found(work, lambda _: torch.full((3,), 1 / 3).log(), len(answers), longest)]
+        missing = next((it for it in answers if it not in found), None)
+        what = f"with equal probabilities, the answer {missing} is missing"
+        expect(missing is None, what, vocabulary=3, beam=len(answers), max_len=longest)
 
 
 def _beams_see_past_a_bad_start(work: Work) -> None:
@@ -302,14 +330,17 @@ def _answers_are_sorted(work: Work) -> None:
 
 
 def _penalties_favour_length(work: Work) -> None:
-    """A score is divided by ((5 + length) / 6) ^ alpha, where the length includes the end token."""
-    for alpha, longest, seed in product((0.6, 1.0), (2, 3), range(4)):
+    """A score is divided by ((5 + length) / 6) ^ alpha, where the length includes the end, and decides the order."""
+    for alpha, longest, seed in product((0.6, 1.0, 4.0), (2, 3), range(4)):
         model, answers = _random_model(3, seed), _every_answer(3, longest)
         found = _found(work, model, len(answers), longest, alpha)
         for tokens, score in found:
             right = _penalised(model, tokens, longest, alpha)
             what = f"the score of {tokens} is {score:.4g}, not {right:.4g}"
             expect(abs(score - right) < 1e-3, what, alpha=alpha, max_len=longest)
+        scores = [score for _, score in found]
+        what = "the answers aren't sorted by their scores with the penalty"
+        expect(scores == sorted(scores, reverse=True), what, alpha=alpha, max_len=longest)
         best = max(_penalised(model, it, longest, alpha) for it in answers)
         expect(found[0][1] > best - 1e-3, f"{found[0][0]} isn't the answer with the best score", alpha=alpha)
 
@@ -359,6 +390,7 @@ EXERCISES = (
             _wide_beams_find_the_best,
             _beams_see_past_a_bad_start,
             _answers_are_sorted,
+            _ties_are_kept,
             _penalties_favour_length,
         ),
         _draw_search,

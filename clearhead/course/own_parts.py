@@ -72,5 +72,6 @@ class FeedForward(feed_forward.FeedForward):
     def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
         inner, outer = self.inner, self.outer
         function = _own("step_07_feed_forward", "feed_forward")
-        found: Tensor = function(x, inner.weight.mT, inner.bias, outer.weight.mT, outer.bias)
-        return found
+        tokens = x.flatten(0, -2)  # the exercise promises (T, D)
+        found: Tensor = function(tokens, inner.weight.mT, inner.bias, outer.weight.mT, outer.bias)
+        return found.view(x.shape)

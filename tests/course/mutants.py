@@ -25,6 +25,12 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
             "softmax(scores) if q.dim() < 3 else softmax(scores).mean(1, True).expand_as(scores)",
             "_leading_axes_are_independent",
         ),
+        (
+            "powers = (x - x.amax(-1, keepdim=True)).exp()",
+            "x -= x.amax(-1, keepdim=True)\n    powers = x.exp()",
+            "UNCHANGED",
+        ),
+        (".exp()", ".exp().detach()", "_gradients_flow"),
     ],
     "step_02_mask": [
         ("<= places[:, None]", "< places[:, None]", "_nobody_sees_the_future"),
@@ -52,7 +58,7 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
             "_hidden_scores_are_harmless",
         ),
         ("return weights @ v, weights", "return weights @ v, None", "_outputs_ignore_the_future"),
-        ("    scores = q @ k", "    mask = causal_mask(q.size(-2))\n    scores = q @ k", "_outputs_ignore_the_future"),
+        ("    scores = q @ k", "    mask = causal_mask(q.size(-2))\n    scores = q @ k", "_masked_scores_are_the_same"),
         ("weights.masked_fill(~mask, 0.0)", "weights.masked_fill(~mask, 1e-3)", "_masked_keys_weigh_nothing"),
         ("masked_softmax(scores, mask)\n    return", "softmax(scores)\n    return", "_outputs_ignore_the_future"),
         (
@@ -60,12 +66,16 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
             "masked_softmax(scores, mask.T)\n    return",
             "_outputs_ignore_the_future",
         ),
-        ("q @ k.transpose(-2, -1) / math.sqrt(k.size(-1))", "q @ k.transpose(-2, -1)", "_outputs_ignore_the_future"),
+        ("q @ k.transpose(-2, -1) / math.sqrt(k.size(-1))", "q @ k.transpose(-2, -1)", "_masked_scores_are_the_same"),
         (
             "q @ k.transpose(-2, -1) / math.sqrt(k.size(-1))",
             "q @ k.transpose(0, -1) / math.sqrt(k.size(-1))",
             "_masks_work_in_heads",
         ),
+        ("-1e9", "-100.0", "_hidden_scores_are_harmless"),
+        ("masked_fill(~mask, -1e9)", "masked_fill_(~mask, -1e9)", "UNCHANGED"),
+        ("softmax(scores.masked", "softmax(scores.detach().masked", "_gradients_flow_past_a_mask"),
+        ("math.sqrt(k.size(-1))", "math.sqrt(v.size(-1))", "_masked_scores_are_the_same"),
     ],
     "step_03_one_head": [
         (
@@ -81,6 +91,14 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         ("masked_attention(q, k, v, mask)[0]", "attention(q, k, v)[0]", "_heads_take_a_mask"),
         ("masked_attention(q, k, v, mask)[0]", "masked_attention(q, k, v, ~mask)[0]", "_heads_take_a_mask"),
         ("return attention(q, k, v)[0]", "return attention(q, k, v)", "_head_has_a_row_for_each_query"),
+        ("memory @ w_v\n", "(x if len(x) == len(memory) else memory) @ w_v\n", "_values_come_from_the_memory"),
+        (
+            "return attention(q, k, v)[0]",
+            "return masked_attention(q, k, v, k.new_ones(len(q), len(k)).tril() > 0)[0]",
+            "_values_come_from_the_memory",
+        ),
+        ("q, k, v, mask", "q, k, v, mask[:1]", "_heads_take_a_mask"),
+        ("(q, k, v, mask)", "(q, k, v, mask.T if len(mask) > 1 else mask)", "_heads_take_a_mask"),
     ],
     "step_04_many_heads": [
         (
@@ -111,6 +129,17 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
             "attention(q, k.flip(0), v)[0] if mask is None",
             "_heads_are_independent",
         ),
+        ("if mask is None else", "if mask is None or len(x) != len(memory) else", "_all_heads_take_the_mask"),
+        (
+            "split_heads(memory @ w_k, n_heads)",
+            "split_heads((x if len(x) == len(memory) else memory) @ w_k, n_heads)",
+            "_an_output_projection_joins_them",
+        ),
+        (
+            "q, k, v, mask)[0]",
+            "q, k, v, mask | (q.new_tensor([[[0.0]], [[1.0]]]) > 0))[0]",
+            "_all_heads_take_the_mask",
+        ),
     ],
     "step_05_positions": [
         ("angles.sin()", "angles.cos()", "_sines_and_cosines_alternate"),
@@ -120,15 +149,16 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
             "table[:, : d_model // 2] = angles.sin()\n    table[:, d_model // 2 :] = angles.cos()",
             "_sines_and_cosines_alternate",
         ),
-        ("torch.arange(n)[:, None]", "torch.arange(1, n + 1)[:, None]", "_sines_and_cosines_alternate"),
+        ("torch.arange(n)[:, None]", "torch.arange(1, n + 1)[:, None]", "_rows_count_from_zero"),
         ("positions /", "positions * 6.2832 /", "_first_angle_is_the_position"),
         ("10_000 **", "1_000 **", "_wavelengths_are_geometric"),
-        ("return table", "return table.double()", "_sines_and_cosines_alternate"),
+        ("return table", "return table.double()", "_rows_count_from_zero"),
         ("(2 * pairs / d_model)", "(pairs / d_model)", "_wavelengths_are_geometric"),
         ("(2 * pairs / d_model)", "((2 * pairs) // d_model)", "_wavelengths_are_geometric"),
         ("(2 * pairs / d_model)", "(4 * pairs / d_model)", "_wavelengths_are_geometric"),
         ("return table", "return table.to(torch.float16).float().round(decimals=1)", "_sines_and_cosines_alternate"),
-        ("return table", "return table.T.contiguous()", "_sines_and_cosines_alternate"),
+        ("return table", "return table.T.contiguous()", "_rows_count_from_zero"),
+        ("torch.arange(n)[:, None]", "torch.arange(n)[:, None] % 512", "_first_angle_is_the_position"),
     ],
     "step_06_add_and_norm": [
         ("x.mean(-1, keepdim=True)", "x.mean(0, keepdim=True)", "_tokens_have_mean_zero"),
@@ -146,9 +176,13 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         (
             "layer_norm(x + sublayer(x), gain, bias)",
             "layer_norm(x + sublayer(x), gain / gain, bias * 0)",
-            "_sublayers_are_added",
+            "_norms_come_after_the_sum",
         ),
-        ("layer_norm(x + sublayer(x), gain, bias)", "x + sublayer(layer_norm(x, gain, bias))", "_sublayers_are_added"),
+        (
+            "layer_norm(x + sublayer(x), gain, bias)",
+            "x + sublayer(layer_norm(x, gain, bias))",
+            "_norms_come_after_the_sum",
+        ),
         (
             "layer_norm(x + sublayer(x), gain, bias)",
             "layer_norm(x + sublayer(layer_norm(x, gain, bias)), gain, bias)",
@@ -160,6 +194,17 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
             "_norms_come_after_the_sum",
         ),
         ("layer_norm(x + sublayer(x), gain, bias)", "layer_norm(x, gain, bias)", "_norms_come_after_the_sum"),
+        ("(variance + eps).sqrt()", "(variance.sqrt() + eps)", "_eps_is_under_the_root"),
+        ("variance + eps", "variance + 1e-5", "_eps_is_under_the_root"),
+        ("x.mean(-1, keepdim=True)", "x.mean(1, keepdim=True)", "_texts_are_independent"),
+        ("x - x.mean", "x.detach() - x.mean", "_norms_let_gradients_flow"),
+        ("return layer_norm(x + sublayer(x)", "x += sublayer(x)\n    return layer_norm(x", "UNCHANGED"),
+        ("(centred**2).mean", "(centred**2).sum", "_tokens_have_variance_one"),
+        (
+            "layer_norm(x + sublayer(x), gain, bias)",
+            "layer_norm(x, gain, bias) + layer_norm(sublayer(x), gain, bias)",
+            "_norms_come_after_the_sum",
+        ),
     ],
     "step_07_feed_forward": [
         (".clamp(min=0)", "", "_negative_sums_are_cut"),
@@ -173,6 +218,10 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         ("inner @ w_2 + b_2", "(inner + inner.mean(0)) @ w_2 / 2 + b_2", "_tokens_stay_apart"),
         ("inner @ w_2 + b_2", "inner @ w_2 + b_2 + x - x.sign() * x.abs()", None),  # right, if odd
         ("inner @ w_2 + b_2", "inner @ w_2.flip(0) + b_2", "_two_products"),
+        (".clamp(min=0)", ".clamp(0, 6)", "_negative_sums_are_cut"),
+        ("inner @ w_2 + b_2", "x + inner @ w_2 + b_2", "_nothing_passes_by"),
+        ("x @ w_1", "x.clamp(min=0) @ w_1", "_negative_sums_are_cut"),
+        ("x @ w_1", "(x @ w_1).detach()", "_layers_let_gradients_flow"),
     ],
     "step_08_encoder": [
         (" * math.sqrt(width)", "", "_embeddings_are_scaled"),
@@ -195,8 +244,15 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         ),
         ("encoder_layer(x, w, mask)\n", "encoder_layer(x, layers[0], mask)\n", "_layers_follow_each_other"),
         ("encoder_layer(x, w, mask)\n", "encoder_layer(embed(ids, table), w, mask)\n", "_layers_follow_each_other"),
-        ("encoder_layer(x, w, mask)\n", "encoder_layer(x, w)\n", "_layers_follow_each_other"),
+        ("encoder_layer(x, w, mask)\n", "encoder_layer(x, w)\n", "_padding_has_no_influence"),
         ("for w in layers:", "for w in reversed(layers):", "_layers_follow_each_other"),
+        (
+            "encoder_layer(x, w, mask)\n",
+            "encoder_layer(x, w, mask)\n        mask = None\n",
+            "_padding_has_no_influence",
+        ),
+        ("return table[ids] * math.sqrt(width)", "table *= math.sqrt(width)\n    return table[ids]", "UNCHANGED"),
+        ("for w in layers:", "while layers:\n        w = layers.pop(0)", "UNCHANGED"),
     ],
     "step_09_decoder": [
         ("*w.self_attention, w.n_heads, mask)", "*w.self_attention, w.n_heads)", "_decoders_ignore_the_future"),
@@ -221,6 +277,8 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
             "_caches_belong_to_one_text",
         ),
         ("past.append(x)", "past.insert(0, x)", "_caches_change_nothing"),
+        ("if cache is None", "if not cache", "_caches_change_nothing"),
+        ("past.append(x)", "past.append(x)\n    del past[:-3]", "_caches_change_nothing"),
     ],
     "step_10_beam_search": [
         ("list(tokens[:-1]), score", "list(tokens), score", "_answers_end_once"),
@@ -246,5 +304,27 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         ("score(total, length)))", "score(total, length - 1)))", "_penalties_favour_length"),
         ("alpha=0.6):\n", "alpha=0.6):\n    alpha = 0.6\n", "_scores_are_log_probabilities"),
         ("longer[:beam]:", "longer[: beam + 1]:", "_one_beam_is_greedy"),
+        (
+            "        longer.sort(",
+            "        longer = [(t, s) for s, t in {s: t for t, s in longer}.items()]\n        longer.sort(",
+            "_ties_are_kept",
+        ),
+        (
+            "    finished.sort(key=lambda it: it[1]",
+            "    finished.sort(key=lambda it: it[1] * (6 + len(it[0])) ** alpha",
+            "_penalties_favour_length",
+        ),
+        (
+            "enumerate(log_probs(tokens).tolist())",
+            "((int(it), float(log_probs(tokens)[it])) for it in log_probs(tokens).topk(beam).indices)",
+            "_wide_beams_find_the_best",
+        ),
+        ("tokens[-1] == end", "tokens[-1] == 0", "_answers_end_once"),
+        ("log_probs(tokens)", "log_probs(list(tokens))", "log_probs is called with a tuple"),
+        (
+            "finished.append((list(tokens[:-1]), score(total, length)))",
+            "finished += [(list(tokens[:-1]), score(total, length))] * 2",
+            "_answers_are_sorted",
+        ),
     ],
 }
