@@ -25,6 +25,7 @@ html_theme, html_title = "furo", f"Clearhead {version}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = html_show_sourcelink = False
+html_search_scorer = f"{ROOT}/docs/static/scorer.js"
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "attrs_block", "attrs_inline"]
 highlight_language = "bash"  # code blocks that name no language are commands
@@ -45,6 +46,7 @@ if repository := os.environ.get("GITHUB_REPOSITORY"):  # GitHub's machines set i
     }
 
 _LINK = re.compile(r"(!?\[[^\]]*\])\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
+_INDEX = re.compile(r"^<!-- index: (.*) -->$", flags=re.MULTILINE)  # words that readers search for, in place of ours
 _ELSEWHERE = {"results": "benchmarks/RESULTS.md", "changelog": "CHANGELOG.md", "contributing": "CONTRIBUTING.md"}
 _PAGES = {path: f"docs/{name}.md" for name, path in _ELSEWHERE.items()}
 
@@ -65,7 +67,11 @@ def read_page(_app: Sphinx, name: str, content: list[str]) -> None:
         is_download = (ROOT / target).is_file() and not target.endswith(".md")  # Sphinx takes these for pages
         return f"{shown}(/../{target})" if is_download else shown[1:-1]
 
-    content[0] = _LINK.sub(led, text)
+    content[0] = _INDEX.sub(_indexed, _LINK.sub(led, text))
+
+
+def _indexed(terms: re.Match[str]) -> str:
+    return "```{index} " + ", ".join(f"! {it.strip()}" for it in terms[1].split(",")) + "\n```"
 
 
 def setup(app: Sphinx) -> None:

@@ -5,9 +5,11 @@ import errno
 import gc
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -123,6 +125,19 @@ def data_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no data sets: {folder} is no folder; name it with CLEARHEAD_DATA")
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium without a window. While it's open, the thread has a running event loop, which other tests can't have."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright, which `make setup-dev` installs")
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    with sync_api.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield opened
+        opened.close()
 
 
 # --- a disk and a process that fail

@@ -6,7 +6,8 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from urllib.parse import unquote
+from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -80,13 +81,52 @@ def test_every_setting_has_an_entry(site: Path) -> None:
 
 
 def test_every_command_and_group_of_options_has_an_entry(site: Path) -> None:
-    text = html.unescape(re.sub(r"<[^>]+>", "", read(site / "command-line.html")))
+    found = read(site / "command-line.html")
+    titles = set(map(html.unescape, re.findall(r"<h[23]>(.*?)<a", found)))
     for name, verb in VERBS.items():
-        assert name in anchors(site / "command-line.html")
-        groups = [it for it in parser_of(verb, full=True)._action_groups if it._group_actions]
-        assert all(f"{it.title}:" in text for it in groups)
+        groups = [it.title for it in parser_of(verb, full=True)._action_groups[2:] if it._group_actions]
+        assert {name, *(f"{name}: {it}" for it in groups)} <= titles
 
 
 def test_every_public_name_has_an_entry(site: Path) -> None:
     names = {f"clearhead.{it}" for it in clearhead.__all__}
     assert names <= anchors(site / "reference" / "python.html")
+
+
+QUESTIONS = {
+    "resume training": "training",
+    "gpu out of memory": "training",
+    "multiple gpus": "training",
+    "learning rate": "training",
+    "early stopping": "training",
+    "fine-tune": "training",
+    "time budget": "training",
+    "quantize": "decoding",
+    "beam size": "decoding",
+    "temperature": "decoding",
+    "jsonl": "data",
+    "csv columns": "data",
+    "duplicates": "check",
+    "bleu": "scoring",
+    "confusion matrix": "tasks/classify",
+    "docker": "serving",
+    "openai api": "serving",
+    "hugging face": "exchange",
+    "custom attention": "own-parts",
+    "exit code": "errors",
+    "nan loss": "diagnose",
+    "sentence vectors": "tasks/embed",
+    "train.warmup": "reference/settings",
+}
+
+
+def test_the_first_three_hits_answer_what_readers_type(site: Path, browser: Any) -> None:
+    tab, missed = browser.new_page(), []
+    for question, page in QUESTIONS.items():
+        tab.goto(f"{(site / 'search.html').as_uri()}?q={quote(question)}")
+        tab.wait_for_function("/found|matching/.test(document.querySelector('#search-results > p')?.innerText)")
+        hits = tab.eval_on_selector_all("ul.search > li > a", "all => all.map(it => it.getAttribute('href'))")
+        if not any(re.match(rf"{page}\.html\b", it) for it in hits[:3]):
+            missed.append((question, hits[:3]))
+    tab.close()
+    assert not missed

@@ -1,9 +1,11 @@
 """Generate docs/command-line.md, the help of every verb. Run `python -m clearhead.cli.reference`."""
 
+import re
 import sys
+from collections.abc import Iterator
 
 from .entry import VERBS
-from .parser import parser_of
+from .parser import Verb, parser_of
 
 _INTRODUCTION = """\
 # Command line
@@ -15,8 +17,19 @@ shows only the common options.
 
 def reference() -> str:
     """Return the page as Markdown."""
-    helps = {name: parser_of(verb, full=True, width=100).format_help().rstrip() for name, verb in VERBS.items()}
-    return "\n".join([_INTRODUCTION, *(f"## {name}\n\n```text\n{text}\n```\n" for name, text in helps.items())])
+    return "\n".join([_INTRODUCTION, *(section for name, verb in VERBS.items() for section in _sections(name, verb))])
+
+
+def _sections(name: str, verb: Verb) -> Iterator[str]:
+    """Yield the help of a verb with its examples, and each group of its options under a heading of its own."""
+    parser = parser_of(verb, full=True, width=100)
+    text, _, examples = parser.format_help().rstrip().partition("\nexamples:\n")
+    named = "|".join(re.escape(f"{it.title}:\n") for it in parser._action_groups[2:]) or "(?!)"
+    common, *groups = re.split(rf"^(?={named})", text, flags=re.MULTILINE)
+    yield f"## {name}\n\n```text\n{common.rstrip()}\n\nexamples:\n{examples}\n```\n"
+    for group in groups:
+        title, _, options = group.rstrip().partition(":\n")
+        yield f"### {name}: {title}\n\n```text\n{options}\n```\n"
 
 
 if __name__ == "__main__":

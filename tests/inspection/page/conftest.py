@@ -1,6 +1,5 @@
 """Pages of tiny models of each kind, and a browser to open them in."""
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -128,19 +127,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Pat
         return made[kind]
 
     return page
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium without a window. While it's open, the thread has a running event loop, which other tests can't have."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright, which `make setup-dev` installs")
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("needs Chromium: apt-get install chromium")
-    with sync_api.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
 
 
 @dataclass
