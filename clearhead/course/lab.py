@@ -102,7 +102,7 @@ def break_it(name: str, folder: Path, steps: int = 400) -> str:
     for which, settings in (("with", Part("").settings), ("without", part.settings)):
         with _without(part.replaced if which == "without" else None):
             trials[which] = _trial(folder / which, steps, settings)
-    return _page(name, part, trials)
+    return _page(part, trials)
 
 
 @contextmanager
@@ -133,19 +133,20 @@ def _trial(out: Path, steps: int, settings: Mapping[str, Any]) -> _Trial:
     return _Trial(losses, app.evaluate(scored).scores.exact_match, answers, weights.tolist())
 
 
-def _page(name: str, part: Part, trials: Mapping[str, _Trial]) -> str:
+def _page(part: Part, trials: Mapping[str, _Trial]) -> str:
     both = trials["with"], trials["without"]
     texts = table(
         ("source", "with", "without"), [(it, both[0].answers[it], both[1].answers[it]) for it in both[0].answers]
     )
     exact = " and ".join(f"{it.exact:.0%} {which} it" for which, it in trials.items())
-    title = "cross-attention, last layer, head 1, {} it"
-    tables = "".join(number_table(title.format(which), it.weights) for which, it in trials.items())
+    tables = "".join(number_table(f"{which} it", it.weights) for which, it in trials.items())
     body = f"""<p>{escape(part.what)}</p>{_curves(trials)}
 <p>Unseen sentences translated exactly right: {exact}.</p>
 {texts}
+<p>Cross-attention for "{escape(WATCHED)}", last layer, head 1.
+Rows are tokens of the translation, columns those of the source.</p>
 {tables}"""
-    return document(f"A Transformer with and without: {name}", body)
+    return document(f"A Transformer {part.what.partition(',')[0].replace('Without', 'without')}", body)
 
 
 def _curves(trials: Mapping[str, _Trial]) -> str:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from clearhead.course import finish as finishing
+from clearhead.course import own_parts
 from clearhead.course.finish import check_again, finish
 from clearhead.course.grade import EXERCISES, Grade
 from clearhead.demo.phrasebook import split
@@ -73,6 +74,13 @@ def test_other_pages_have_no_card(text: str, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(text)
     with pytest.raises(DataError, match="has no card of a course"):
         check_again(tmp_path / "page.html")
+
+
+def test_a_feed_forward_network_of_a_student_gets_tokens_alone(monkeypatch) -> None:
+    shapes = []
+    monkeypatch.setattr(own_parts, "_own", lambda *_: lambda x, *_: shapes.append(x.shape) or x)
+    x = torch.randn(2, 3, 4)
+    assert torch.equal(own_parts.FeedForward(4, 8)(x), x) and shapes == [(6, 4)]
 
 
 def test_an_unfinished_course_has_no_page(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ def _run(options: Options) -> None:
         say(f"{done} of {len(grades)} exercises are done; your numbers: {page}")
         if left is not None:
             say(f"next: {left}.py, explained in {left}.md")
+        elif options.finish is None:
+            say(f"next: clearhead course {folder} --finish {folder / 'finished.html'}")
     if options.finish is not None:
         from ...course.finish import finish
         from ...folder.atomic import save_file

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.course.grade import EXERCISES
+from clearhead.course.grade import EXERCISES, Grade
 
 from ..conftest import Run
 
@@ -70,6 +70,14 @@ def test_other_arguments_are_clear_errors(run: Run, tmp_path: Path, monkeypatch,
     done = run("course", *arguments)
     assert done.code != 0 and said in done.err and "internal" not in done.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_next_step_of_a_done_course_is_to_finish_it(run: Run, tmp_path: Path, monkeypatch) -> None:
+    passed = [Grade(it.name, "passed", len(it.laws)) for it in EXERCISES]
+    monkeypatch.setattr("clearhead.cli.verbs.course._grade", lambda _: passed)
+    run("course", tmp_path / "mine")
+    said = f"next: clearhead course {tmp_path / 'mine'} --finish {tmp_path / 'mine' / 'finished.html'}\n"
+    assert run("course", tmp_path / "mine").err.endswith(said)
 
 
 def test_an_unfinished_course_cannot_be_finished(run: Run, tmp_path: Path) -> None:
