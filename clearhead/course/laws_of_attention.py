@@ -74,6 +74,7 @@ def _large_scores_work(work: Work) -> None:
         )
         what = f"such scores get the wrong weights{hint}"
         expect(differs(found, scores.softmax(-1)) is None, what, scores=scores)
+        expect_equal(work.softmax(scores[None]), found[None], "the weights of a text", scores=scores[None])
 
 
 def _scores_are_scaled(work: Work) -> None:

@@ -98,7 +98,7 @@ def _tokens_have_variance_one(work: Work) -> None:
     unbiased = abs(float(_normalised(work, 4 * torch.arange(4.0)[None]).var(correction=0)) - 3 / 4) < 0.01
     hint = ": divide the squares by the width, not by the width - 1" if unbiased else ""
     for width in (2, 3, 4):
-        x = torch.arange(float(width)) * torch.tensor([[4.0], [8.0]])
+        x = torch.arange(float(width)) * torch.tensor([[4.0], [0.5]])
         for token, variance in enumerate(_normalised(work, x).var(-1, correction=0).tolist()):
             expect(abs(variance - 1) < 0.01, f"the variance of token {token} is {variance:.3g}, not 1{hint}", x=x)
 
@@ -236,7 +236,7 @@ def _tokens_stay_apart(work: Work) -> None:
 
 def _two_products(work: Work) -> None:
     """The output is max(0, x W_1 + b_1) W_2 + b_2."""
-    for tokens, width, inner in sizes(2, 3, 3):
+    for tokens, width, inner in (*sizes(2, 3, 3), (2, 2, 8)):
         x = numbers(tokens, width)
         found, (w_1, b_1, w_2, b_2) = _feed_forward(work, x, inner)
         right = _formula(x, w_1, b_1, w_2, b_2)

@@ -31,6 +31,11 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
             "UNCHANGED",
         ),
         (".exp()", ".exp().detach()", "_gradients_flow"),
+        (
+            "x.amax(-1, keepdim=True)",
+            "(x.amax((-2, -1), keepdim=True) if x.dim() > 2 else x.amax(-1, keepdim=True))",
+            "_large_scores_work",
+        ),
     ],
     "step_02_mask": [
         ("<= places[:, None]", "< places[:, None]", "_nobody_sees_the_future"),
@@ -205,6 +210,7 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
             "layer_norm(x, gain, bias) + layer_norm(sublayer(x), gain, bias)",
             "_norms_come_after_the_sum",
         ),
+        ("variance + eps", "variance.clamp(min=1) + eps", "_tokens_have_variance_one"),
     ],
     "step_07_feed_forward": [
         (".clamp(min=0)", "", "_negative_sums_are_cut"),
@@ -222,6 +228,7 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         ("inner @ w_2 + b_2", "x + inner @ w_2 + b_2", "_nothing_passes_by"),
         ("x @ w_1", "x.clamp(min=0) @ w_1", "_negative_sums_are_cut"),
         ("x @ w_1", "(x @ w_1).detach()", "_layers_let_gradients_flow"),
+        ("inner @ w_2", "inner[:, :4] @ w_2[:4]", "_two_products"),
     ],
     "step_08_encoder": [
         (" * math.sqrt(width)", "", "_embeddings_are_scaled"),
@@ -296,7 +303,7 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         (
             "finished.sort(key=lambda it: it[1], reverse=True)",
             "finished.sort(key=lambda it: it[1])",
-            "_wide_beams_find_the_best",
+            "_answers_are_sorted",
         ),
         ("return finished[:beam]", "return finished", "_answers_are_sorted"),
         ("((5 + length) / 6) ** alpha", "length**alpha", "_penalties_favour_length"),
@@ -326,5 +333,6 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
             "finished += [(list(tokens[:-1]), score(total, length))] * 2",
             "_answers_are_sorted",
         ),
+        ("return finished[:beam]", "return finished[:beam][::-1]", "_answers_are_sorted"),
     ],
 }
