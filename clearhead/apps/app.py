@@ -246,11 +246,13 @@ class App(RowAnswers):
         if search.engine == self.loaded.stored.decode.engine:
             check_stored_engine(self.path, self.loaded.stored)
         for name, value in changes.items():
-            if reason := self.without_effect[name] if name in self.without_effect else _idle(name, search):
+            needed = "" if name in self.without_effect else _needed(name, search)
+            if reason := self.without_effect.get(name) or (needed and f"it needs {needed}"):
                 what = f"decode.{name}={value} would have no effect: {reason}"
                 if name == "beam" and "sample" in changes:
                     what = "`decode.beam` can't be combined with `decode.sample`"
-                expected, fix = "settings that have an effect together", f"leave `decode.{name}` out"
+                fix = f"leave `decode.{name}` out" + f", or add `{needed}`" * bool(needed)
+                expected = "settings that have an effect together"
                 raise ConfigError(what, expected=expected, fix=fix, name=f"decode.{name}", value=value)
         _check_lengths(self.config, search)
         return search
@@ -279,13 +281,13 @@ def _is_set(search: DecodeConfig, name: str, value: Any) -> bool:
     return name in known and type(known[name]) is type(value) and known[name] == value
 
 
-def _idle(name: str, search: DecodeConfig) -> str:
-    """Explain why a setting has no effect on this search. Return "" if it has one."""
+def _needed(name: str, search: DecodeConfig) -> str:
+    """Return what a setting needs to have an effect on this search, or "" if it has one."""
     if search.sample and name == "beam":
-        return "it needs decode.sample=false"
+        return "decode.sample=false"
     if not search.sample and name in _SAMPLING:
-        return "it needs decode.sample=true"
-    return "it needs decode.n_best=2 or more" if name == "diverse" and search.diverse and search.n_best == 1 else ""
+        return "decode.sample=true"
+    return "decode.n_best=2" if name == "diverse" and search.diverse and search.n_best == 1 else ""
 
 
 def _only(inputs: tuple[Any, ...]) -> Any:

@@ -152,8 +152,9 @@ def _explain(error: BaseException, arguments: Sequence[str]) -> tuple[int, str]:
         case ClearheadError() if hasattr(error, "exit_code"):  # a signal stopped training
             return error.exit_code, _with_options(str(error), arguments)
         case UsageError():
+            usage = f"usage: clearhead {verb} {VERBS[verb].usage}\n  " if verb in VERBS else ""
             see = f"see: clearhead {f'{verb} ' * (verb in VERBS)}--help"
-            return 2, f"error: {_with_options(str(error), arguments)}\n  {see}"
+            return 2, f"error: {_with_options(str(error), arguments)}\n  {usage}{see}"
         case ClearheadError():
             return (2 if isinstance(error, ConfigError) else 1), f"error: {_with_options(str(error), arguments)}"
         case _ if is_out_of_memory(error):

@@ -22,7 +22,7 @@ _COMMON = {
     "train.device", "decode.beam", "decode.n_best", "decode.max_len", "decode.sample", "decode.temperature",
     "decode.top_p", "decode.seed", "decode.engine", "decode.precision",
 }  # fmt: skip
-_NO_FOLDER = "name a folder written by `clearhead train`, before options that take several values"
+NO_FOLDER = "name a folder that `clearhead train` has written, or demo, before options that take several values"
 
 
 def add_model_options(parser: Parser, search: Sequence[str] | None = None, **more: Any) -> None:
@@ -106,7 +106,7 @@ def open_models(folders: Sequence[str], options: Options, *, one_answer: bool) -
     Raises ConfigError if a search setting is invalid for one of the models, or has no effect.
     """
     if not folders:
-        raise UsageError("no model folder is given", fix=_NO_FOLDER)
+        raise UsageError("no model folder is given", fix=NO_FOLDER)
     given = given_settings(options)
     asked = {name.split(".")[1]: value for name, value in given.items() if name.startswith("decode.")}
     apps, decode = [], asked

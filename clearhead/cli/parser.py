@@ -30,8 +30,18 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, *, full: bool = False, **named: Any) -> None:
+        self._section: argparse._ArgumentGroup | None = None
         super().__init__(**named)
         self.full = full
+
+    def section(self, title: str) -> None:
+        """Show the options that are added from now on under a title of their own."""
+        self._section = self.add_argument_group(title)
+
+    def add_argument(self, *names: Any, **named: Any) -> argparse.Action:
+        """Add an argument to the current section."""
+        add = super().add_argument if self._section is None else self._section.add_argument
+        return add(*names, **named)
 
     def rare(self, text: str) -> str:
         """Return the help text for an option that only `--help-all` shows."""
@@ -139,7 +149,7 @@ def parse(verb: Verb, arguments: Sequence[str]) -> Options:
         known = list(parser._option_string_actions)  # argparse has no public list of its options
         raise UsageError(f"`clearhead {verb.name}` has no option {name!r}", fix=_suggestion(name, known), name=name)
     if rest:
-        raise UsageError(f"unexpected argument {rest[0]!r}", expected=str(parser.usage), value=rest[0])
+        raise UsageError(f"unexpected argument {rest[0]!r}", value=rest[0])
     options.command_line = arguments
     return options
 
@@ -163,6 +173,8 @@ def parser_of(verb: Verb, *, full: bool = False, width: int | None = None) -> Pa
         add_help=False,
     )
     verb.add_options(parser)
+    if parser._section is not None:
+        parser.section("help")
     parser.add_flag("--debug", parser.rare("show a traceback on errors"))
     parser.add_argument("-h", "--help", action="help", help="show this help")
     parser.add_argument("--help-all", action="help", help="show this help with every option and setting")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..config.values import counted
 from ..readers.questions import Article, Paragraph, QuestionCorpus
 
 FEWEST, _MOST = 20, 10_000  # minimum number of distinct sources to split, and maximum number to hold out
@@ -51,7 +52,7 @@ def split(
     digests = np.frombuffer(packed, f"S{_BYTES}")
     distinct = np.unique(digests)
     if len(distinct) < FEWEST:
-        note = f"nothing held out: only {len(distinct)} distinct {names[0]}, fewer than {FEWEST}"
+        note = f"nothing held out: only {counted(len(distinct), f'distinct {names[0]}')}, fewer than {FEWEST}"
         return Split(np.zeros(len(digests), np.bool_), note)
     asked = min(max(1, round(share * len(distinct))), len(distinct) - 1)
     size = min(asked, _MOST)
@@ -127,7 +128,7 @@ def _note(train: QuestionCorpus, held_out: QuestionCorpus, share: float, *, by_t
         return "nothing held out: data.split is 0"
     counts = [len({spelling(it.context) for it in side.paragraphs()}) for side in (train, held_out)]
     if not len(held_out):
-        return f"nothing held out: only {counts[0]} distinct contexts, fewer than {FEWEST}"
+        return f"nothing held out: only {counted(counts[0], 'distinct contexts')}, fewer than {FEWEST}"
     n_articles = len(held_out.articles)
     of = f", all of {n_articles:,} article{'s' * (n_articles != 1)}" if by_title else ""
     questions = f"{len(held_out):,} question{'s' * (len(held_out) != 1)}"

@@ -1,6 +1,6 @@
 """Loaded model folders. The weights are read on first use."""
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -194,10 +194,15 @@ class LoadedModel:
 
     def evaluated_sources(self) -> list[str]:
         """Return source texts of the last evaluation, or [] if there's none that can be read."""
-        path = self.path / "evaluation.json"
+        return self._evaluated(lambda it: [row["source"] for row in it["examples"] if row["source"].strip()])
+
+    def evaluated_data(self) -> list[str]:
+        """Return the files of the last evaluation, or [] if there's none that can be read."""
+        return self._evaluated(lambda it: [*map(str, it["data"])])
+
+    def _evaluated(self, read: Callable[[Any], list[str]]) -> list[str]:
         try:
-            examples = read_json_object(path)["examples"]
-            return [it["source"] for it in examples if it["source"].strip()]
+            return read(read_json_object(self.path / "evaluation.json"))
         except (ModelError, LookupError, TypeError, AttributeError):
             return []
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from ..config.values import is_text
+from ..config.values import counted, is_text
 from ..errors import DataError
 from ..folder.archive import unpacked
 from .files import STDIN, Input
@@ -98,7 +98,7 @@ def as_paths(data: Any) -> list[str | Path | Input]:
         return [_folder_of(data)]
     if table := _table(data):
         names, rows = table
-        return [Rows(f"{type(data).__name__} of {len(data):,} rows", (dict(zip(names, row)) for row in rows))]
+        return [Rows(f"{type(data).__name__} of {counted(len(data), 'rows')}", (dict(zip(names, row)) for row in rows))]
     items = data.tolist() if hasattr(data, "tolist") else data
     if not isinstance(items, Iterable) or isinstance(items, bytes | Mapping):
         raise _not_data(f"the data is of type {type(data).__name__}", data)
@@ -112,7 +112,7 @@ def as_paths(data: Any) -> list[str | Path | Input]:
         return [Rows(f"list of {len(items):,} dicts", items)]
     pairs = [_pair(place, it) for place, it in enumerate(items)]
     _expect_both_sides(pairs)
-    return [Rows(f"list of {len(items):,} pairs", pairs, pairs=True)]
+    return [Rows(f"list of {counted(len(items), 'pairs')}", pairs, pairs=True)]
 
 
 def _folder_of(path: str | Path | Input) -> str | Path | Input:

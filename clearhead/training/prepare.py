@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from ..config import Config, Recipe
-from ..config.values import invalid, spell
+from ..config.values import counted, invalid, spell
 from ..data.forms import Divided
+from ..data.split import FEWEST
 from ..errors import DataError
 from ..folder.adapters import ADAPTER, Adapter
 from ..folder.checkpoint import RunFolder
@@ -95,6 +96,9 @@ def prepare(
         lora = check_trained_parts(config)
         task = task_type(tokenizers, config)
         data = with_general(encode(task, source, digest, folder.tokens, say, read), folder.tokens, say)
+        if len(data.examples) < FEWEST:
+            few = counted(len(data.examples), task.units.examples)
+            say(f"only {few} to learn from: the model will memorise the data, and answer nothing else well")
     config, batch = choose_batch(config, data.examples.tokens, task.units.tokens)
     config, steps = _choose_steps(config, data, end, processes)
     recipe = Recipe.of(config)

@@ -61,8 +61,14 @@ def test_an_unknown_option_is_answered_with_the_nearest(run: Run, word: str) -> 
     assert done.code == 2
     assert done.err == (
         "error: `clearhead train` has no option '--train.stepz'\n  did you mean '--train.steps'?\n"
-        "  see: clearhead train --help\n"
+        f"  usage: clearhead train {entry.VERBS['train'].usage}\n  see: clearhead train --help\n"
     )
+
+
+def test_a_missing_argument_is_answered_with_a_line_of_usage(run: Run) -> None:
+    for verb in ("translate", "train", "evaluate", "explain", "ablate", "export", "import", "serve", "score", "check"):
+        done = run(verb)
+        assert done.code == 2 and f"\n  usage: clearhead {verb} {entry.VERBS[verb].usage}\n" in done.err
 
 
 @pytest.mark.parametrize(

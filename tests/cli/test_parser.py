@@ -31,7 +31,7 @@ def test_help_has_examples_and_follows_the_width_of_the_terminal(
             full.out.replace(",", " ").split()
         )
         seen.append(full.out)
-    assert len({*seen}) > 1 or verb in ("env", "demo")
+    assert len({*seen}) > 1 or verb in ("env", "demo", "example")
 
 
 def test_the_full_help_of_train_names_every_setting(run: Run) -> None:

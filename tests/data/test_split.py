@@ -92,6 +92,7 @@ def test_sources_without_letters_stay_apart() -> None:
     ("texts", "share", "note"),
     [
         ([f"{i}" for i in range(19)] * 10, 0.5, "nothing held out: only 19 distinct sources, fewer than 20"),
+        (["1"], 0.5, "nothing held out: only 1 distinct source, fewer than 20"),
         ([f"{i}" for i in range(50)], 0, "nothing held out: data.split is 0"),
         (
             [f"s{i // 2}" for i in range(80)],

@@ -293,6 +293,7 @@ def test_without_a_folder_the_model_is_in_runs_model(toy, monkeypatch) -> None:
 def test_of_fewer_than_twenty_sources_none_is_held_out_and_it_is_said(toy, said) -> None:
     folder = run(toy, {"data.train": (str(toy.pairs(19)),)}, say=said.append)
     assert "nothing held out: only 19 distinct sources, fewer than 20" in said
+    assert "only 19 pairs to learn from: the model will memorise the data, and answer nothing else well" in said
     assert "the newest weights are kept, and their quality isn't measured" in said
     assert records(folder, "valid_loss") == []
 

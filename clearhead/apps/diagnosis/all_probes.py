@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from ...config.values import counted
 from .causes import Diagnosis, Finding
 from .data_probes import data_probes
 from .diagnosed_run import Subject, opened
@@ -54,4 +55,4 @@ def _about(subject: Subject) -> str:
     steps = subject.losses[-1][0] if subject.losses else 0
     state = "" if subject.finished else ", not finished"
     loss = f", validation loss {subject.reached:.3f}" if subject.reached is not None else ""
-    return f"{subject.task.verb}, {steps:,} steps{state}{loss}"
+    return f"{subject.task.verb}, {counted(steps, 'steps')}{state}{loss}"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Self, cast
 
 from ...config.messages import say
+from ...config.values import counted
 from ...errors import DataError
 from ...folder.atomic import partial_path, write_file
 from ..input_lines import Place
@@ -95,7 +96,7 @@ class OutputFile:
             if group:
                 yield group
         if left:
-            raise self._changed(f"the input, which has only {self._lines - left:,} lines,")
+            raise self._changed(f"the input, which has only {counted(self._lines - left, 'lines')},")
 
     def begin(self, data: bytes) -> None:
         """Write what comes before all answers, unless it was written before."""
@@ -128,11 +129,12 @@ class OutputFile:
         with self.path.open("rb") as file:
             found = sum(1 for _ in file)
         if found != lines:
-            what = f"{self.path} has {found:,} lines, the input has {lines:,}, and {self.record.name} is missing"
+            has = counted(found, "lines")
+            what = f"{self.path} has {has}, the input has {lines:,}, and {self.record.name} is missing"
             expected = f"a file that was begun by this command, with {self.record.name}"
             fix = f"to start again, delete {self.path}"
             raise DataError(what, expected=expected, fix=fix, name=str(self.path), value=found)
-        say(f"{self.path} is complete: {lines:,} lines")
+        say(f"{self.path} is complete: {counted(lines, 'lines')}")
 
     def _add_input(self, group: Sequence[Place]) -> int:
         """Add lines to the digest of the input, and return their size in bytes."""

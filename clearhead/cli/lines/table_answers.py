@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from ...config import TASKS
 from ...config.messages import say
 from ...config.task_spec import Column
+from ...config.values import counted
 from ...errors import DataError
 from ..input_lines import Place
 from ..input_warnings import warnings_of, warnings_of_cut
@@ -145,7 +146,7 @@ class TableAnswers(LineAnswers):
         """Answer all rows. The whole table is read before, so a row that can't be read is found first."""
         extent, name = self.table.extent, self.table.file.name
         read, added = " + ".join(self.table.used), ", ".join(self.added)
-        say(f"{name}: {self.table.kind}, {extent.rows:,} rows; reads {read}; adds {added}")
+        say(f"{name}: {self.table.kind}, {counted(extent.rows, 'rows')}; reads {read}; adds {added}")
         failure = lost_lines if self.of_texts else self._unreadable_files
         answer_places = partial(self._answered, answer=answer)
         self.run(self._groups(), answer_places, piped=False, failure=failure, engines=engines)

@@ -34,6 +34,7 @@ def _add_options(parser: Parser) -> None:
     text = "write a table with each source, its correct answer, the model's and its scores: .csv, .tsv or .jsonl"
     parser.add_value("--predictions", "FILE", text, type=new_file)
     parser.add_flag("--json", "print the scores as JSON")
+    parser.add_flag("--no-save", "write no evaluation.json to the model folders")
     parser.add_flag("--calibrate", "measure on these data how far the answers can be trusted, and store it")
     add_reading_options(parser)
     add_search_options(parser)
@@ -67,7 +68,7 @@ def _run(options: Options) -> None:
         print(to_json(values) if options.json else printable(_text(values, evaluations[0])))
     else:
         _compare(apps[0].task, options.folders, evaluations, as_json=options.json)
-    for app, evaluation in zip(apps, evaluations):
+    for app, evaluation in () if options.no_save else zip(apps, evaluations):
         _save(app, evaluation)
     sys.stdout.flush()  # a file may be stdout, too
     if options.report:
@@ -151,12 +152,14 @@ def _columns(it: "Compared", label: "Label") -> str:
 
 def _save(app: "App", evaluation: "Evaluation") -> None:
     """Store the scores in the model folder. Failure only prints a message, because the scores were already printed."""
+    earlier = app.loaded.evaluated_data()
     try:
         path = app.save_evaluation(evaluation)
     except TrainingError as error:
-        say(f"the scores weren't stored in the model folder: {error}")
+        say(f"the scores weren't stored in the model folder: {error}\n  --no-save doesn't try to store them")
     else:
-        say(f"wrote {path}")
+        replaced = bool(earlier) and earlier != evaluation.data
+        say(f"wrote {path}" + f", in place of the scores on {', '.join(earlier)}" * replaced)
 
 
 def _text(values: dict[str, Any], evaluation: "Evaluation") -> str:

@@ -26,7 +26,33 @@ _TOGETHER = (["--lens", "--film"], ["--words", "--why"], ["--occlusion", "--why"
 def _add_options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
     parser.add_argument("text", nargs="?", metavar="TEXT", help="text, image file or audio file to explain")
+    _add_views(parser)
+    parser.section("selection")
     parser.add_argument("--context", metavar="FILE", help="file to find the answer in; - means standard input")
+    parser.add_argument("--attention", choices=PLACES, help="attention module to show (default: the model's last)")
+    parser.add_number("--layer", "layer index, starting at 0 (default: 0; all for --heads and images)")
+    parser.add_number("--head", "head index, starting at 0 (default: 0)")
+    parser.add_repeatable(
+        "--without", "PART", "switch off a part, such as decoder.1.cross.head.0; can be given several times"
+    )
+    parser.section("output")
+    files = {
+        "png": "save the view as a PNG image (default view: --heads)",
+        "svg": parser.rare("save the view as an SVG image"),
+        "gif": parser.rare("save the film as an animated GIF"),
+        "html": "save a page that shows everything, for any browser",
+    }
+    for ending, text in files.items():
+        parser.add_value(f"--{ending}", "FILE", text, type=new_file_of(ending))
+    parser.add_flag("--json", "print all results as one JSON document")
+    parser.section("decoding")
+    parser.add_argument("--prefix", metavar="TEXT", help="text that the answer starts with")
+    add_greedy(parser)
+    add_search_options(parser, WATCHED)
+
+
+def _add_views(parser: Parser) -> None:
+    parser.section("view")
     parser.add_argument("--step", choices=["attention"], help="show Equation 1 step by step for one head")
     parser.add_flag("--heads", "show a thumbnail of each head, with its entropy")
     parser.add_flag("--decode", "show the hypotheses that each search step kept and dropped")
@@ -41,24 +67,6 @@ def _add_options(parser: Parser) -> None:
     parser.add_flag("--occlusion", f"hide each patch of an image, {how}")
     how = "for the text passed to `train --watch`; with --lens, show the predictions of each layer"
     parser.add_flag("--film", f"show how attention changed during training, {how}")
-    parser.add_argument("--attention", choices=PLACES, help="attention module to show (default: the model's last)")
-    parser.add_number("--layer", "layer index, starting at 0 (default: 0; all for --heads and images)")
-    parser.add_number("--head", "head index, starting at 0 (default: 0)")
-    files = {
-        "png": "save the view as a PNG image (default view: --heads)",
-        "svg": parser.rare("save the view as an SVG image"),
-        "gif": parser.rare("save the film as an animated GIF"),
-        "html": "save a page that shows everything, for any browser",
-    }
-    for ending, text in files.items():
-        parser.add_value(f"--{ending}", "FILE", text, type=new_file_of(ending))
-    parser.add_flag("--json", "print all results as one JSON document")
-    parser.add_argument("--prefix", metavar="TEXT", help="text that the answer starts with")
-    parser.add_repeatable(
-        "--without", "PART", "switch off a part, such as decoder.1.cross.head.0; can be given several times"
-    )
-    add_greedy(parser)
-    add_search_options(parser, WATCHED)
 
 
 def _run(options: Options) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ...config.messages import say
-from ..models import add_adapter, add_consent
+from ..models import NO_FOLDER, add_adapter, add_consent
 from ..parser import Options, Parser, UsageError, Verb
 
 
@@ -21,7 +21,7 @@ def _add_options(parser: Parser) -> None:
 
 def _run(options: Options) -> None:
     if not options.folder:
-        raise UsageError("no model folder is given", fix="name a folder written by `clearhead train`")
+        raise UsageError("no model folder is given", fix=NO_FOLDER)
     if options.merge:
         if options.to:
             raise UsageError("--merge and --to can't be combined", fix="use one of them; --to merges too", name="--to")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...config.messages import say
 from ...errors import ConfigError
 from ...serving.limits import RequestLimits
-from ..models import add_search_options, load_app
+from ..models import NO_FOLDER, add_search_options, load_app
 from ..parser import Options, Parser, UsageError, Verb
 from ..setting_options import given_settings
 
@@ -42,7 +42,7 @@ def _add_options(parser: Parser) -> None:
 
 def _run(options: Options) -> None:
     if not options.models:
-        raise UsageError("no model folder is given", fix="name a folder written by `clearhead train`")
+        raise UsageError("no model folder is given", fix=NO_FOLDER)
     if missing := [name for name in _LIBRARIES if importlib.util.find_spec(name) is None]:
         raise ConfigError(f"serving needs {missing[0]}", fix=f"install it: pip install {_PACKAGES}", name=missing[0])
     from ...serving.guards import Access

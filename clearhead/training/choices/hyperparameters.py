@@ -168,7 +168,7 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
         choose(
             "steps",
             steps,
-            f"{steps / an_epoch:,.0f} epochs of {batches}{_together(train)}",
+            f"{counted(round(steps / an_epoch), 'epochs')} of {batches}{_together(train)}",
         )
     optimizer = train.optimizer or choose("optimizer", *_optimizer(train))
     if not train.schedule:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...config import Config, Recipe
+from ...config.values import counted
 from ...readers.source import IN_MEMORY
 from ...scoring import score_labels
 from ...tasks.base import Task, example_of
@@ -136,7 +137,7 @@ def with_steps(card: str, planned: int, done: int) -> str:
 
 
 def _steps(count: int) -> str:
-    return "1 step" if count == 1 else f"{count:,} steps"
+    return counted(count, "steps")
 
 
 def table(scores: Mapping[str, Mapping[str, Any]], first_column: str = "on") -> str:

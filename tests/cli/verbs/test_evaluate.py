@@ -58,6 +58,21 @@ def test_what_was_read_and_written_is_said_beside_the_scores(run: Run, folder: P
     )
 
 
+def test_scores_of_other_data_are_replaced_with_a_word_about_it_or_not_at_all(
+    run: Run, folder: Path, pairs: Path, tmp_path: Path
+) -> None:
+    other, kept = tmp_path / "other.tsv", folder / "evaluation.json"
+    other.write_text("She sings.\tElle chante.\n", encoding="utf-8")
+    kept.unlink(missing_ok=True)
+    done = run("evaluate", folder, "--data", pairs, "--no-save")
+    assert done.code == 0 and "BLEU" in done.out and "evaluation.json" not in done.err and not kept.exists()
+    run("evaluate", folder, "--data", pairs)
+    assert "in place of" not in run("evaluate", folder, "--data", pairs).err
+    before = kept.read_bytes()
+    assert run("evaluate", folder, "--data", other, "--no-save").code == 0 and kept.read_bytes() == before
+    assert f"wrote {kept}, in place of the scores on {pairs}\n" in run("evaluate", folder, "--data", other).err
+
+
 def test_two_line_aligned_files_are_pairs(run: Run, folder: Path, pairs: Path, tmp_path: Path) -> None:
     sources, targets = zip(*(line.split("\t") for line in PAIRS.splitlines()))
     (tmp_path / "a.en").write_text("\n".join(sources), encoding="utf-8")

@@ -334,3 +334,12 @@ def test_a_prefix_of_ids_must_be_of_the_vocabulary(model_folder: Path) -> None:
         with pytest.raises(DataError) as error:
             app.explain(TEXT, prefix=wrong)
         assert error.value.name == "prefix"
+
+
+def test_the_help_groups_the_options_by_what_they_are_for(run: Run) -> None:
+    text = run("explain", "--help").out
+    places = [text.index(f"\n{title}:\n") for title in ("view", "selection", "output", "decoding", "help")]
+    assert places == sorted(places)
+    for option, group in {"--lens": 0, "--layer": 1, "--without": 1, "--html": 2, "--beam": 3, "--greedy": 3}.items():
+        assert places[group] < text.index(f"\n  {option}") < places[group + 1]
+    assert [*run("explain", "--help-all").out.split("\nhelp:\n")][1].count("--help") == 2
