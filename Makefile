@@ -7,6 +7,7 @@
 # make campaign    kill runs, damage files and send hostile inputs at random (MINUTES=30)
 # make docs        write docs/command-line.md again
 # make site        build the documentation site in docs/_build/html
+# make gallery     train the models of the site's gallery, and write its pages
 # make clean       remove .venv and runs
 VENV ?= .venv
 PYTHON ?= python3
@@ -14,7 +15,7 @@ PIP_ARGS ?=
 MINUTES ?= 30
 BIN := $(VENV)/bin
 
-.PHONY: help setup setup-dev demo test test-slow campaign lint docs site clean
+.PHONY: help setup setup-dev demo test test-slow campaign lint docs site gallery clean
 
 help:
 	@sed -n 's/^# \(make \)/\1/p' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +62,9 @@ docs: setup
 site: setup-dev
 	$(BIN)/python -m sphinx -W --keep-going -E -q docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+gallery: setup-dev
+	$(BIN)/python -m tools.gallery
 
 clean:
 	rm -rf $(VENV) runs

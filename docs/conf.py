@@ -6,6 +6,7 @@ The pages are the Markdown files of this folder. What the code knows is filled i
 
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -25,7 +26,7 @@ html_theme, html_title = "furo", f"Clearhead {version}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = html_show_sourcelink = False
-html_search_scorer = f"{ROOT}/docs/static/scorer.js"
+html_search_scorer = f"{ROOT}/docs/search_ranking.js"
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "attrs_block", "attrs_inline"]
 highlight_language = "bash"  # code blocks that name no language are commands
@@ -74,6 +75,14 @@ def _indexed(terms: re.Match[str]) -> str:
     return "```{index} " + ", ".join(f"! {it.strip()}" for it in terms[1].split(",")) + "\n```"
 
 
+def copy_gallery(app: Sphinx, error: Exception | None) -> None:
+    """Copy the pages of models and their pictures, which need no template."""
+    for file in (ROOT / "docs" / "gallery").glob("*.[hj]*"):  # html and jpg
+        if not error:
+            shutil.copy(file, app.outdir / "gallery")
+
+
 def setup(app: Sphinx) -> None:
-    """Connect the reader of pages."""
+    """Connect the reader of pages, and what copies the gallery."""
     app.connect("source-read", read_page)
+    app.connect("build-finished", copy_gallery)

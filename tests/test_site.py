@@ -58,7 +58,7 @@ def test_every_link_leads_to_a_file_and_a_place_in_it(site: Path) -> None:
             path, _, anchor = link.partition("#")
             target = (page.parent / path.partition("?")[0]).resolve() if path else page
             assert target.is_file(), f"{page.relative_to(site)}: {link}"
-            if anchor and target.suffix == ".html":
+            if anchor and not anchor.startswith("q="):  # a question to the model in a page
                 assert anchor in anchors(target), f"{page.relative_to(site)}: {link}"
 
 
@@ -130,3 +130,17 @@ def test_the_first_three_hits_answer_what_readers_type(site: Path, browser: Any)
             missed.append((question, hits[:3]))
     tab.close()
     assert not missed
+
+
+def test_every_page_of_the_gallery_is_linked_and_shows_a_model(site: Path, browser: Any) -> None:
+    tab, said = browser.new_page(), list[str]()
+    tab.on("pageerror", lambda error: said.append(str(error)))
+    written = sorted((ROOT / "docs" / "gallery").glob("*.html"))
+    linked = re.findall(r'<a href="(\w+\.html[^"]*)"><img', read(site / "gallery" / "index.html"))
+    assert sorted(it.partition("#")[0] for it in linked) == [it.name for it in written] and len(written) == 6
+    for link in linked:
+        tab.goto(f"{(site / 'gallery').as_uri()}/{link}")
+        tab.locator("section#sentence").wait_for()
+        assert tab.locator("nav a").count() > 3 and not said
+    tab.close()
+    assert sum(it.stat().st_size for it in written) < 3_000_000
