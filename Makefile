@@ -3,6 +3,7 @@
 # make setup-dev   install what the tests need, too
 # make test        run the fast tests
 # make test-slow   run the tests that take minutes
+# make test-lowest test with the lowest versions that pyproject.toml allows (needs uv)
 # make lint        check style, formatting and types
 # make campaign    kill runs, damage files and send hostile inputs at random (MINUTES=30)
 # make docs        write docs/command-line.md again
@@ -15,7 +16,7 @@ PIP_ARGS ?=
 MINUTES ?= 30
 BIN := $(VENV)/bin
 
-.PHONY: help setup setup-dev demo test test-slow campaign lint docs site gallery clean
+.PHONY: help setup setup-dev demo test test-slow test-lowest campaign lint docs site gallery clean
 
 help:
 	@sed -n 's/^# \(make \)/\1/p' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +51,16 @@ test-slow: setup-dev
 # Add --seed 1 for other trials: make campaign MINUTES=60 ARGS='--seed 1'
 campaign: setup-dev
 	$(BIN)/python -m tests.campaign --minutes $(MINUTES) $(ARGS)
+
+LOWEST := .venv-lowest
+LOWEST_TESTS := tests/test_public_names.py tests/compatibility tests/demo/test_demo_model.py tests/model tests/folder \
+	tests/scoring tests/readers/media tests/exchange/onnx/test_onnx_folder.py tests/serving/test_served_models.py \
+	tests/serving/test_server.py tests/test_estimator.py tests/decode/test_search.py
+test-lowest:
+	uv venv --quiet --clear --python 3.11 $(LOWEST)
+	VIRTUAL_ENV=$(LOWEST) uv pip install --quiet --resolution lowest-direct 'pytest>=8' 'hypothesis>=6.100' \
+		-e '.[plot,track,sklearn,images,audio,ct2,onnx,parquet,sentencepiece,serve]'
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(LOWEST)/bin/python -m pytest -m "not slow" $(LOWEST_TESTS)
 
 lint: setup-dev
 	$(BIN)/ruff check .

@@ -45,7 +45,11 @@ class Adapter:
     @classmethod
     def of(cls, folder: Path, base: Path, base_weights: str, scale: float) -> Self:
         """Return the content for an adapter in `folder`. Its base is found from there, wherever both are moved."""
-        return cls(os.path.relpath(base.resolve(), folder.resolve()), base_weights, scale)
+        try:
+            path = Path(os.path.relpath(base.resolve(), folder.resolve()))
+        except ValueError:  # on Windows, there's no way from one drive to another
+            path = base.resolve()
+        return cls(path.as_posix(), base_weights, scale)
 
     @classmethod
     def read(cls, folder: Path) -> Self:

@@ -80,7 +80,9 @@ def _unpacked(path: Path, _changed: int, _size: int) -> Path:
 
 
 def _remove_leftovers() -> None:
-    """Remove the folders of killed processes."""
+    """Remove the folders of killed processes. On Windows, `os.kill` with 0 would send Ctrl-C."""
+    if os.name == "nt":
+        return
     for room in Path(tempfile.gettempdir()).glob(f"{_PREFIX}[0-9]*-*"):
         try:
             os.kill(int(room.name.split("-")[2]), 0)

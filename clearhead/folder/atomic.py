@@ -172,7 +172,7 @@ def _write_synced(path: Path, data: Content) -> None:
         _discard(path)
     if not isinstance(data, bytes):
         data(path)
-    with path.open("wb" if isinstance(data, bytes) else "rb") as file:
+    with path.open("wb" if isinstance(data, bytes) else "r+b") as file:  # Windows syncs only what may be written
         if isinstance(data, bytes):
             file.write(data)
             file.flush()

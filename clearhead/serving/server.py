@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -57,10 +57,7 @@ def serve(shelf: ModelShelf, address: Address, access: Access, *, log_texts: boo
 
     async def run(listening: socket.socket) -> None:
         running = RunningServer(shelf, access, log_texts=log_texts)
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, running.stop)
-        loop.add_signal_handler(signal.SIGTERM, running.stop)
-        loop.add_signal_handler(signal.SIGHUP, running.reload)
+        _on_signals({"SIGINT": running.stop, "SIGTERM": running.stop, "SIGHUP": running.reload})
         await running.run(listening)
         if running.is_loading:  # a compiler in a thread would crash the interpreter if that ended the usual way
             sys.stderr.flush()
@@ -68,6 +65,18 @@ def serve(shelf: ModelShelf, address: Address, access: Access, *, log_texts: boo
 
     with address.listen() as listening:
         asyncio.run(run(listening))
+
+
+def _on_signals(actions: Mapping[str, Callable[[], None]]) -> None:
+    """Call an action in the running loop when a signal arrives. Windows lacks SIGHUP, and its loop handles none."""
+    loop = asyncio.get_running_loop()
+    for name, action in actions.items():
+        if (number := getattr(signal, name, None)) is None:
+            continue
+        try:
+            loop.add_signal_handler(number, action)
+        except NotImplementedError:
+            signal.signal(number, lambda *_, action=action: loop.call_soon_threadsafe(action))
 
 
 class _Server(uvicorn.Server):

@@ -136,3 +136,11 @@ def test_the_digest_changes_with_the_adapter(base: Path, adapter: Path, tmp_path
     other = make_adapter_folder(tmp_path / "other", base, seed=1)
     assert len({weights_digest(it) for it in (base, adapter, other)}) == 3
     assert weights_digest(base) == digest((base / "model.safetensors").read_bytes())
+
+
+def test_a_base_on_another_drive_is_named_by_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def other_drive(*_: object) -> str:
+        raise ValueError("path is on mount 'D:', start on mount 'C:'")
+
+    monkeypatch.setattr("os.path.relpath", other_drive)
+    assert Adapter.of(tmp_path / "a", tmp_path / "b", "digest", 1.0).base == (tmp_path / "b").resolve().as_posix()

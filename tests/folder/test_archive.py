@@ -1,11 +1,14 @@
 """Zip archives are read as the folder in them."""
 
+import tempfile
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from clearhead.errors import DataError, ModelError
+from clearhead.folder import archive
 from clearhead.folder.archive import archive_names, display_name, unpacked
 from clearhead.readers.files import Input
 
@@ -112,3 +115,14 @@ def test_messages_name_the_archive_and_not_the_temporary_folder(tmp_path: Path) 
         raise ModelError(f"{file} is damaged", name="1.txt")
     assert caught.value.what == str(caught.value) == f"{path}/animals/cat/1.txt is damaged"
     assert Input(file).name == display_name(file) and display_name(path) == str(path)
+
+
+def test_on_windows_no_process_is_sent_a_signal_to_find_out_whether_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(archive, "os", SimpleNamespace(name="nt", kill=lambda number, _: asked.append(number)))
+    with tempfile.TemporaryDirectory(prefix=f"{archive._PREFIX}1-"):
+        archive._remove_leftovers()
+        assert asked == []
+        monkeypatch.setattr(archive, "os", SimpleNamespace(name="posix", kill=lambda number, _: asked.append(number)))
+        archive._remove_leftovers()
+    assert 1 in asked

@@ -162,3 +162,14 @@ def test_a_missing_folder_is_said(tmp_path: Path) -> None:
     with pytest.raises(TrainingError) as caught, writing(tmp_path / "missing"):
         write_file(tmp_path / "missing" / "file", b"")
     assert caught.value.expected == "a folder that exists" and caught.value.fix.startswith("create it")
+
+
+def test_what_a_function_wrote_is_synced_through_a_descriptor_that_may_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows syncs no others."""
+    fcntl = pytest.importorskip("fcntl")
+    modes: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda it: modes.append(fcntl.fcntl(it, fcntl.F_GETFL) & os.O_ACCMODE))
+    write_folder(tmp_path / "a", [("one", lambda path: path.write_text("1")), ("two", b"2")])
+    assert modes[:2] == [os.O_RDWR, os.O_WRONLY]

@@ -4,12 +4,17 @@ import asyncio
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
 from typing import cast
+
+import pytest
 
 from clearhead.serving.guards import Access
 from clearhead.serving.limits import RequestLimits
 from clearhead.serving.served_models import ModelName, ModelShelf
-from clearhead.serving.server import Address, RunningServer, _Joining
+from clearhead.serving.server import Address, RunningServer, _Joining, _on_signals
 
 
 def status(url: str) -> int:
@@ -71,3 +76,26 @@ def test_headers_and_body_are_sent_together_and_nothing_is_lost_at_the_end() -> 
         return transport.sent
 
     assert asyncio.run(use()) == [b"head body", b"long" * 10_000, b"end", b"closed"]
+
+
+def test_signals_stop_it_where_the_loop_handles_none_and_some_do_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows."""
+    handlers: dict[int, Callable[..., None]] = {}
+    windows = SimpleNamespace(SIGINT=2, SIGTERM=15, signal=handlers.__setitem__)
+    monkeypatch.setattr("clearhead.serving.server.signal", windows)
+    called: list[str] = []
+
+    async def use() -> None:
+        loop = asyncio.get_running_loop()
+
+        def refuse(*_: object) -> None:
+            raise NotImplementedError
+
+        monkeypatch.setattr(loop, "add_signal_handler", refuse)
+        _on_signals({it: partial(called.append, it) for it in ("SIGINT", "SIGTERM", "SIGHUP")})
+        handlers[15](15, None)
+        handlers[2](2, None)
+        await asyncio.sleep(0)
+
+    asyncio.run(use())
+    assert called == ["SIGTERM", "SIGINT"] and handlers.keys() == {2, 15}
