@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 
 TARGET_TOKENIZER = "target_tokenizer.json"
+_USUAL = 12  # tokens of a text that makes a good example
 
 
 class Converter(Protocol):
@@ -205,6 +207,13 @@ class LoadedModel:
             return read(read_json_object(self.path / "evaluation.json"))
         except (ModelError, LookupError, TypeError, AttributeError):
             return []
+
+    def examples(self) -> list[str]:
+        """Return up to three texts to try: what the training watched, and texts of the last evaluation."""
+        watched, texts = self.config.train.watch, self.evaluated_sources()
+        sizes = map(len, self.tokenizers.source.encode_batch(texts))
+        fits = [(abs(size - _USUAL), it) for size, it in zip(sizes, texts) if 0 < size < self.config.model.max_len]
+        return [*dict.fromkeys([watched] * bool(watched) + [it for _, it in sorted(fits, key=itemgetter(0))])][:3]
 
     def __getstate__(self) -> dict[str, Any]:
         left_out = ("task", "tokenizers", "handle")

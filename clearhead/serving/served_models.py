@@ -56,6 +56,11 @@ class ServedModel:
         return self.app.task.modalities[0]
 
     @property
+    def examples(self) -> list[str]:
+        """Texts to try the model with, if it needs nothing else."""
+        return self.app.loaded.examples() if self.modality == "text" and self.verb != "answer" else []
+
+    @property
     def reads(self) -> str:
         """The modality as messages name it, such as "images"."""
         return "images" if self.modality == "image" else self.modality

@@ -38,7 +38,6 @@ from ...version import __version__
 from .supported import check_settings, check_task
 
 SCRIPTS = (files(__package__) / "static", *STATIC)
-_USUAL = 12  # tokens of a text that makes a good example
 LARGEST = 100_000_000  # bytes of a file that a browser opens without trouble
 _GRADIENTS = {"what": "integrated gradients", "why": "a model in a page can't compute gradients"}
 _SAMPLES = {"what": "sampling", "why": "a model in a page searches for the most likely answer"}
@@ -99,8 +98,7 @@ def _about(loaded: LoadedModel, command: str) -> dict[str, Any]:
     decode |= {"suppress": loaded.tokenizers.target.suppressed(config.decode)}
     longest = loaded.task.readable[0] + model.begins if isinstance(loaded.task, Sequences) else model.max_len
     return {
-        "models": [{"name": name, "task": task, "reads": "text"}],
-        "example": config.train.watch or _example(loaded, longest),
+        "models": [{"name": name, "task": task, "reads": "text", "examples": loaded.examples()}],
         "task": task,
         "longest": longest,
         "settings": _settings(model),
@@ -109,14 +107,6 @@ def _about(loaded: LoadedModel, command: str) -> dict[str, Any]:
         "parts": _parts(loaded.model, config),
         "page": _page(loaded, name) | {"command": command, "task": task},
     }
-
-
-def _example(loaded: LoadedModel, longest: int) -> str:
-    """Return a text of the model's last evaluation that's neither short nor long, or ""."""
-    texts = loaded.evaluated_sources()
-    sizes = [len(it) for it in loaded.tokenizers.source.encode_batch(texts)]
-    fits = [(abs(size - _USUAL), text) for size, text in zip(sizes, texts) if 0 < size < longest]
-    return min(fits, key=lambda it: it[0])[1] if fits else ""
 
 
 def _tokenizers(loaded: LoadedModel) -> dict[str, Any]:

@@ -28,11 +28,11 @@ def page_document(data: Mapping[str, Any]) -> str:
     return document("file", data, str(data["source"]))
 
 
-def served_document(models: Sequence[Mapping[str, str]]) -> str:
+def served_document(models: Sequence[Mapping[str, Any]]) -> str:
     """Return the HTML of a page that asks a server for answers, with `POST api/page`. See docs/architecture.md.
 
     Args:
-        models: the `name` and `task` of each, and what it `reads`: "text", "image" or "audio".
+        models: the `name` and `task` of each, what it `reads`: "text", "image" or "audio", and `examples` of texts.
     """
     return document(
         "served", {"models": list(models)}, " · ".join(it["name"] for it in models), allowed="connect-src 'self'; "

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import binascii
+from collections.abc import Iterable
 from tempfile import TemporaryDirectory
 
 import msgspec
@@ -39,9 +40,14 @@ class PageQuestion(msgspec.Struct, forbid_unknown_fields=True):
 async def home(request: Request) -> Response:
     """Return the page, which asks /api/page for answers."""
     models = shelf_of(request).models.values()
-    named = [{"name": it.name, "task": it.verb, "reads": it.modality} for it in models]
-    document = await asyncio.to_thread(served_document, named)
+    document = await asyncio.to_thread(_home, models)
     return HTMLResponse(document, headers={"Content-Security-Policy": "frame-ancestors 'none'"})
+
+
+def _home(models: Iterable[ServedModel]) -> str:
+    return served_document(
+        [{"name": it.name, "task": it.verb, "reads": it.modality, "examples": it.examples} for it in models]
+    )
 
 
 async def page(request: Request) -> Response:

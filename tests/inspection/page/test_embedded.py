@@ -333,22 +333,25 @@ def test_a_language_model_says_what_it_can_t_continue(lab: Any, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("content", "watched", "example"),
+    ("content", "watched", "expected"),
     [
-        ({"examples": [{"source": it} for it in ("Hm.", "", "I am hungry and you are late. " * 2, "a " * 99)]}, "", 2),
-        ({"examples": [{"source": "She sings."}]}, "We are here.", "We are here."),
-        ({"examples": [{"source": None}]}, "", ""),
-        ({}, "", ""),
+        (
+            {"examples": [{"source": it} for it in ("Hm.", "", "I am hungry and you are late. " * 2, "a " * 99)]},
+            "",
+            ["I am hungry and you are late. " * 2, "Hm."],
+        ),
+        ({"examples": [{"source": "She sings."}] * 2}, "We are here.", ["We are here.", "She sings."]),
+        ({"examples": [{"source": None}]}, "", []),
+        ({}, "", []),
     ],
 )
-def test_a_page_opens_with_a_text_of_the_folder(
-    content: dict[str, Any], watched: str, example: int | str, tmp_path: Path
+def test_a_page_opens_with_texts_of_the_folder(
+    content: dict[str, Any], watched: str, expected: list[str], tmp_path: Path
 ) -> None:
     folder = make_folder(tmp_path / "model", {**MODEL, "train.watch": watched})
     save_files(folder, {"evaluation.json": json.dumps(content).encode()})
     export(load(folder, device="cpu").loaded, "page", tmp_path / "page.html")
-    expected = example if isinstance(example, str) else content["examples"][example]["source"]
-    assert contents(tmp_path / "page.html")[0]["example"] == expected
+    assert contents(tmp_path / "page.html")[0]["models"][0]["examples"] == expected
 
 
 def has_lone_surrogate(text: str) -> bool:

@@ -1,6 +1,7 @@
 """The page as it's used: with the keyboard, a finger or a screen reader, and in states without much to show."""
 
 import importlib.util
+import json
 import re
 import wave
 from base64 import b64decode
@@ -248,6 +249,27 @@ def failed(tab: Any, message: str, press: str) -> None:
         box = said.bounding_box()
         assert box["y"] >= 48 and box["y"] + box["height"] <= 900
     assert tab.locator(".switch[aria-pressed=true]").count() == 0 and not re.search("off=|beam=", tab.url)
+
+
+def test_a_served_page_asks_its_first_example_and_offers_the_others(pages: Any, tab: Any) -> None:
+    model = {"name": "a", "task": "translate", "reads": "text", "examples": ["She sings.", "We are <b>."]}
+    tab.add_init_script(
+        f"""window.asked = [];
+        window.fetch = async (path, {{body}}) => {{
+          if (path !== "api/page") return new Response("", {{status: 503}});
+          window.asked.push(JSON.parse(body).text);
+          return new Response(JSON.stringify({json.dumps(pages("translate")[2])}));
+        }};"""
+    )
+    tab.route("http://page.test/", lambda it: it.fulfill(body=served_document([model]), content_type="text/html"))
+    tab.goto("http://page.test/")
+    tab.locator(".answer .token").first.wait_for()
+    tab.locator(".tries button").last.click()
+    tab.locator(".asking[aria-busy=false]").wait_for()
+    tab.wait_for_function("window.asked.length == 2")
+    assert tab.evaluate("window.asked") == model["examples"]
+    assert tab.locator("textarea").first.input_value() == "We are <b>."
+    assert tab.locator(".tries button").all_inner_texts() == model["examples"]
 
 
 def test_what_a_server_fails_at_did_not_happen_and_can_be_asked_again(pages: Any, tab: Any) -> None:

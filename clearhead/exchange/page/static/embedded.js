@@ -10,6 +10,6 @@ const content = name => document.getElementById(name).textContent;
 const about = JSON.parse(content("data")), session = new Session(about, content("weights"));
 
 open({
-  models: about.models, about: about.page.model, example: about.example, note: "The model is in this file. It answers on your machine, without a network.",
+  models: about.models, about: about.page.model, note: "The model is in this file. It answers on your machine, without a network.",
   first: async () => null, ask: answerer(session), asking,
 });

@@ -7,13 +7,13 @@ const VERBS = {translate: "Translate", summarize: "Summarise", generate: "Contin
 const MEDIA = {image: "image/*", audio: "audio/*,.wav,.flac"};
 const LONGEST = 1000; // characters of a text that the address holds
 
-/** What was asked last, and a way to ask for something else. `show` is called with each answer. */
+/** What was asked last, and a way to ask something else. */
 function makeAsker(source, show) {
   const listeners = new Set();
   let question = questionOf(source), wanted = question, running = null, whole = null, failed = null;
   const tell = (state, message = "") => [...listeners].forEach(it => it(state, message));
 
-  /** Ask the last question with some changes. An answer that a newer question has overtaken is dropped; one that failed changes nothing. */
+  /** Ask the last question with some changes. An answer to an older question is dropped; one that failed changes nothing. */
   async function ask(change = {}) {
     const asked = {...wanted, ...change}, own = new AbortController();
     running?.abort();
@@ -68,9 +68,9 @@ function makeAsker(source, show) {
 /** The question that the address holds, or an empty one. */
 function questionOf(source) {
   const given = inAddress(), named = given.get("model");
-  const model = source.models.find(it => it.name === named)?.name ?? source.models[0]?.name ?? null;
+  const model = source.models.find(it => it.name === named) ?? source.models[0];
   const prefix = (given.get("beam") ?? "").split(".").filter(it => /^\d{1,7}$/.test(it)).map(Number);
-  return {model, text: given.get("q") ?? source.example ?? "", context: given.get("context") ?? "", prefix, off: (given.get("off") ?? "").split(",").filter(it => it)};
+  return {model: model?.name ?? null, text: given.get("q") ?? model?.examples?.[0] ?? "", context: given.get("context") ?? "", prefix, off: (given.get("off") ?? "").split(",").filter(it => it)};
 }
 
 function remember({model, text, context, prefix, off}, push = false) {
@@ -90,22 +90,23 @@ const base64 = file => new Promise((resolve, reject) => {
   reader.readAsDataURL(file);
 });
 
-/** The form at the top of a page that can answer again, and the line that says how that goes, which stays on the screen. */
+/** The form at the top of a page that can answer again, and the line that says how that goes. */
 function askingForm(asker) {
   const of = () => asker.models.find(it => it.name === model.value) ?? asker.models[0];
   const model = h("select", {"aria-label": "Model"}, asker.models.map(it => h("option", {value: it.name, selected: it.name === asker.question.model}, it.name)));
   const text = h("textarea", {rows: 2, "aria-label": "Text", placeholder: "Write a text here"}, asker.question.text);
   const context = h("textarea", {rows: 4, "aria-label": "Text to find the answer in", placeholder: "The text to find the answer in"}, asker.question.context);
-  const file = h("input", {type: "file", "aria-label": "File"}), submit = button("", null, {class: "button main", type: "submit"}), status = h("p.status", {role: "status"});
-  const node = h("form.asking", asker.models.length > 1 ? model : null, text, context, file, submit);
+  const file = h("input", {type: "file", "aria-label": "File"}), submit = button("", null, {class: "button main", type: "submit"}), status = h("p.status", {role: "status"}), tries = h("p.tries");
+  const node = h("form.asking", asker.models.length > 1 ? model : null, text, context, file, submit, tries);
 
   function fits() {
-    const {task, reads} = of() ?? {}, media = MEDIA[reads];
+    const {task, reads, examples = []} = of() ?? {}, media = MEDIA[reads];
     text.hidden = Boolean(media);
     context.hidden = task !== "answer";
     file.hidden = !media;
     if (media) file.accept = media;
     submit.textContent = VERBS[task] ?? "Run";
+    tries.replaceChildren(...examples.map(it => button(it, () => { text.value = it; }, {type: "submit"})));
   }
 
   async function send() {

@@ -123,7 +123,7 @@ function broken(error) {
   document.body.replaceChildren(h("div.none.broken", h("h1", "This page can't be shown"), h("p", error.message)));
 }
 
-/** Open the page with a source of answers: {models, first, ask}, and perhaps an example to ask first. See docs/architecture.md. */
+/** Open the page with a source of answers: {models, first, ask}. The first example of the first model is asked first. See docs/architecture.md. */
 export async function open(source) {
   let shown = new AbortController();
   const show = data => {

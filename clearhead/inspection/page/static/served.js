@@ -46,4 +46,4 @@ async function ask(question, signal, show, write) {
   return found;
 }
 
-open({models, first: async () => null, ask, asking});
+open({models, note: "Ask the model something to see every step of its answer.", first: async () => null, ask, asking});

@@ -10,7 +10,7 @@ const BIN = 0.1, BINS = 300; // width and number of bins for the log-probabiliti
 const ALTERNATIVES = 8, LENS = 3, VALUES = 8; // tokens at each place, tokens of a layer, numbers of a vector
 const QUICK = 1e8, COSTLY = 4e9; // multiplications that nobody notices, and those that nobody wants to wait for
 
-/** Answer questions with a session. `show` gets the page as soon as there is an answer; the one that is returned has everything. */
+/** Answer questions with a session. `show` gets the page once there is an answer; the returned one has everything. */
 export const answerer = session => async (question, signal, show, write) => {
   const breathe = breather(signal), found = await session.answer(question.text, question, breathe, write);
   const page = pageOf(session, found, question);
