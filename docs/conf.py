@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]  # this checkout, whatever is installed
@@ -82,7 +83,14 @@ def copy_gallery(app: Sphinx, error: Exception | None) -> None:
             shutil.copy(file, app.outdir / "gallery")
 
 
+def drop_back_links(_app: Sphinx, name: str, _template: str, context: dict[str, Any], _tree: object) -> None:
+    """Leave links out of pages of source code that lead back to a name's entry: they assume one module for all names."""
+    if name.startswith("_modules/"):
+        context["body"] = re.sub(r'<a class="viewcode-back".*?</a>', "", context.get("body", ""))
+
+
 def setup(app: Sphinx) -> None:
-    """Connect the reader of pages, and what copies the gallery."""
+    """Connect the functions of this file."""
+    app.connect("html-page-context", drop_back_links)
     app.connect("source-read", read_page)
     app.connect("build-finished", copy_gallery)

@@ -2,7 +2,7 @@
 
 import re
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import UnionType
 from typing import Any
 
@@ -73,7 +73,7 @@ def _type(kind: Any) -> str:
 
 
 def _http() -> str:
-    """Describe every request, from the OpenAPI document of a server without models."""
+    """Describe every request and the objects of answers, from the OpenAPI document of a server without models."""
     from clearhead.serving.guards import Access
     from clearhead.serving.limits import RequestLimits
     from clearhead.serving.routes.open_api import open_api
@@ -81,60 +81,61 @@ def _http() -> str:
     from clearhead.serving.served_models import ModelShelf
 
     shelf = ModelShelf([], None, RequestLimits())
-    app = make_application(shelf, Access(), None)
-    document = open_api(app.routes, shelf)
+    document = open_api(make_application(shelf, Access(), None).routes, shelf)
     lines = list[str]()
-    for path, operations in document["paths"].items():
+    for path, operations in sorted(
+        document["paths"].items(), key=lambda it: it[0] == "/api/page" or "/api/" not in it[0]
+    ):
         about = next(iter(operations.values()))
-        methods = " or ".join(it.upper() for it in operations)
-        lines += [f"## {methods} {path}", "", about["summary"], ""]
+        lines += [f"## {' or '.join(it.upper() for it in operations)} {path}", "", f"{about['summary']}", ""]
         for form, content in about.get("requestBody", {}).get("content", {}).items():
-            lines += [f"Request, as `{form}`:", "", *_fields(content["schema"], document), ""]
+            lines += _body(f"Request, as `{form}`", content["schema"])
         for form, content in about["responses"]["200"]["content"].items():
-            lines += [f"Answer, as `{form}`:", "", *_fields(content["schema"], document), ""]
+            lines += _body(f"Answer, as `{form}`", content["schema"])
+    lines += ["## Objects", "", "[Answers and scores](python.md#answers-and-scores) says what their fields mean.", ""]
+    for name, schema in document["components"]["schemas"].items():
+        lines += [f"### {name}", "", *_table(schema)]
     return "\n".join(lines)
 
 
-def _fields(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[str]:
-    """Write the fields of an object as a table, or another schema in a word."""
-    schema = _resolved(schema, document)
-    fields = schema.get("properties", {})
-    if not fields:
-        yield f"{_kind(schema, document)[:1].upper()}{_kind(schema, document)[1:]}."
-        return
-    needed, given = schema.get("required", []), {name: it for name, it in fields.items() if it is not False}
-    about = {name: _escaped(_resolved(it, document).get("description", "")) for name, it in given.items()}
-    columns = ["field", "type"] + ["meaning"] * any(about.values())
-    yield from (f"| {' | '.join(columns)} |", "|---" * len(columns) + "|")
-    for name, it in given.items():
-        kind = _kind(it, document) + ", required" * (name in needed)
-        yield f"| {' | '.join([f'`{name}`', kind, about[name]][: len(columns)])} |"
+def _body(title: str, schema: Mapping[str, Any]) -> list[str]:
+    return [f"{title}:", "", *_table(schema)] if "properties" in schema else [f"{title}: {_kind(schema)}.", ""]
 
 
-def _resolved(schema: Any, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    if isinstance(schema, bool):
-        return {}
-    if "$ref" in schema:
-        return document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-    return schema
+def _table(schema: Mapping[str, Any]) -> list[str]:
+    """Write the fields of an object as a table. Settings of the search are named below it."""
+    needed = schema.get("required", [])
+    given = {name: it for name, it in schema["properties"].items() if it is not False}
+    search = [name for name, it in given.items() if f"decode.{name}" in settings() and "description" in it]
+    rows = [f"| `{it}` | {_kind(given[it])}{' (required)' * (it in needed)} |" for it in given if it not in search]
+    more = f"Settings of the search, as in [decoding](settings.md#settings-of-decode): {', '.join(map(_code, search))}."
+    return ["| field | type |", "|---|---|", *rows, "", *[more, ""] * bool(search)]
 
 
-def _kind(schema: Any, document: Mapping[str, Any]) -> str:
+def _code(text: Any) -> str:
+    return "`null`" if text is None else f"`{text}`"
+
+
+def _kind(schema: Any) -> str:
     """Write the type of a schema in words."""
-    if schema is True or schema is False:
+    if isinstance(schema, bool):
         return "anything"
     if "$ref" in schema:
-        return f"object `{schema['$ref'].rpartition('/')[2]}`"
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
     if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_kind(it, document) for it in schema["anyOf"]))
+        kinds = dict.fromkeys(map(_kind, schema["anyOf"]))
+        lists = {f"list of {it}" for it in kinds}
+        return f"{next(iter(kinds))}, or a list of these" if lists & {*kinds} else " or ".join(kinds)
     if "enum" in schema or "const" in schema:
-        values = schema.get("enum", [schema.get("const")])
-        return " or ".join("`null`" if it is None else f"`{it}`" for it in values)
+        return " or ".join(map(_code, schema.get("enum", [schema.get("const")])))
     kind = schema.get("type", "anything")
     if isinstance(kind, list):
-        return " or ".join(_kind({**schema, "type": it}, document) for it in kind)
+        return " or ".join(_kind({**schema, "type": it}) for it in kind)
     if kind == "array":
-        return f"list of {_kind(schema.get('items', {}), document)}"
+        return f"list of {_kind(schema.get('items', {}))}"
+    if kind == "object" and "properties" in schema:
+        return f"object with {', '.join(map(_code, schema['properties']))}"
     return _JSON_TYPES.get(kind, kind)
 
 
