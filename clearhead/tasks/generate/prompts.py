@@ -109,15 +109,16 @@ class AnswerGeneration(Generation):
         examples = AnswerExamples(encoded.sources, encoded.targets)
         predicted = [examples.predicted_tokens(row) for row in range(len(examples))]
         text = "".join(tokenizer.decode_batch(predicted))
+        unknown = sum(ids.count(self.special.unk) for ids in predicted if self.special.unk is not None)
         return HeldOutText(
             examples,
             encoded.skipped,
             0,
             [plain_text(data.sources[i], "") for i in encoded.kept],
             (),
-            characters=len(text),
-            bytes=len(text.encode()),
-            unknown=sum(ids.count(self.special.unk) for ids in predicted if self.special.unk is not None),
+            characters=max(1, len(text) + unknown),  # decoding leaves unknown characters out
+            bytes=max(1, len(text.encode()) + unknown),
+            unknown=unknown,
         )
 
     def loss(self, model: "nn.Module", examples: AnswerExamples, rows: IntArray, *, smoothing: float) -> "Tensor":  # type: ignore[override]

@@ -175,6 +175,12 @@ def test_scores_are_those_of_the_answers() -> None:
     assert result.sources[1] == "user\nHello!"
 
 
+def test_answers_of_unknown_characters_have_a_score() -> None:
+    of = task(data__tokenizer="character")
+    scores = of.evaluate(net(of), of.hold_out(pairs(("Hello!", "你好"))), of.config.decode).scores
+    assert (scores.characters, scores.unknown) == (2, 2) and 0 < scores.bits_per_byte < 100
+
+
 # --- detection
 
 
