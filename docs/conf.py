@@ -31,6 +31,7 @@ html_search_scorer = f"{ROOT}/docs/search_ranking.js"
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "attrs_block", "attrs_inline"]
 highlight_language = "bash"  # code blocks that name no language are commands
+pygments_dark_style = "github-dark"
 default_role = "code"  # backticks in docstrings
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
@@ -84,7 +85,7 @@ def copy_gallery(app: Sphinx, error: Exception | None) -> None:
 
 
 def drop_back_links(_app: Sphinx, name: str, _template: str, context: dict[str, Any], _tree: object) -> None:
-    """Leave links out of pages of source code that lead back to a name's entry: they assume one module for all names."""
+    """Leave out the links from source code back to the reference: they assume one module for all names."""
     if name.startswith("_modules/"):
         context["body"] = re.sub(r'<a class="viewcode-back".*?</a>', "", context.get("body", ""))
 

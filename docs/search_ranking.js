@@ -21,7 +21,7 @@ var Scorer = {
   score: (result) => {
     const [docname, title, , , score, , kind] = result;
     if (kind === "object") return score;
-    if (kind === "index") return 10 + score / 2; // a whole term: from 35 to 60
+    if (kind === "index") return score === 100 ? 60 : score > 90 ? 40 : score / 4; // the term, its plural, or a part of it
     if (!headings) readHeadings();
     const asked = stems(new URLSearchParams(window.location.search).get("q") || "");
     let best = 0;
