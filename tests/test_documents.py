@@ -104,15 +104,6 @@ LINES = "".join(f"The number is {n}.\tLe nombre est {n}.\n" for n in range(40))
 Capture = pytest.CaptureFixture[str]
 
 
-def test_the_readme_runs(here: Path, word_model_folder: Path, capsys: Capture) -> None:
-    Path("book.txt").write_text("The number is 3.\n\nThe end.\n", encoding="utf-8")
-    shutil.copytree(word_model_folder, "runs/demo")
-    page = Page("README.md", capsys)
-    assert len(page.commands) >= 8
-    page.run()
-    assert len(Path("translated.txt").read_text(encoding="utf-8").splitlines()) == 3
-
-
 @pytest.mark.parametrize(
     "name",
     [

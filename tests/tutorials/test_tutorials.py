@@ -16,7 +16,11 @@ ROOT = Path(__file__).parents[2]
 RUNNER = Path(__file__).with_name("run_page.py")
 PAGES = sorted(
     str(page.relative_to(ROOT))
-    for page in [*(ROOT / "docs" / "tutorials").glob("*.md"), *(ROOT / "docs" / "how-to").glob("*.md")]
+    for page in [
+        ROOT / "README.md",
+        *(ROOT / "docs" / "tutorials").glob("*.md"),
+        *(ROOT / "docs" / "how-to").glob("*.md"),
+    ]
     if page.name != "index.md"
 )
 Run = Callable[..., subprocess.CompletedProcess[str]]
