@@ -54,6 +54,10 @@ def test_a_loss_that_rises_again_diverged(last: float) -> None:
     assert "train.lr" in blamed([7, 5, 4, 6, last, last, last], [])
 
 
+def test_a_loss_near_zero_that_doubles_did_not_diverge() -> None:
+    assert not blamed([7, 0.5, 0.02, 0.01, 0.02, 0.02, 0.02], [])
+
+
 def test_a_loss_of_frequencies_means_that_nothing_was_learned() -> None:
     assert blamed([7, 6.2, 6.1], [6.2, 6.1], Floors(6, 4))["unlearned"] > 0.4
 
