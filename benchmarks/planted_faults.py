@@ -59,19 +59,19 @@ def mojibake(text: str, draw: random.Random) -> str:
         return text.encode().decode("latin-1")
 
 
-def plant(pairs: Pairs, foreign: list[str], seed: int) -> tuple[Pairs, dict[int, str]]:
-    """Return pairs with planted faults, and the kind of each faulty line, from 1."""
+def plant(pairs: Pairs, foreign: list[str], seed: int, times: float = 1) -> tuple[Pairs, dict[int, str]]:
+    """Return pairs with planted faults, `times` as many as usual, and the kind of each faulty line, from 1."""
     draw, faulty, kinds, free = random.Random(seed), [*pairs], dict[int, str](), {*range(len(pairs))}
 
     def take(share: float, usable: Callable[[int], bool] = lambda _: True) -> list[int]:
-        chosen = draw.sample([it for it in sorted(free) if usable(it)], round(share * len(pairs)))
+        chosen = draw.sample([it for it in sorted(free) if usable(it)], round(times * share * len(pairs)))
         free.difference_update(chosen)
         return chosen
 
     def put(place: int, kind: str, pair: tuple[str, str]) -> None:
         faulty[place], kinds[place + 1] = pair, kind
 
-    left = round(0.02 * len(pairs))
+    left = round(times * 0.02 * len(pairs))
     while left >= 5:
         size = min(left, draw.randint(5, 40))
         first, step = draw.randrange(len(pairs) - size), draw.choice([1, 1, 1, 2, -1])

@@ -1,13 +1,14 @@
-"""Examples that nearly repeat another one: a word more or less, another order of words, or a typing error.
+"""Examples that nearly repeat another one: with typing errors, a word twice, a word more or less, or in another order.
 
-Candidates share min-hashes of their character trigrams (Broder 1997). An example that differs in a word that others
-have, such as "tu" for "vous", is another translation and no duplicate.
+Candidates share min-hashes of their character trigrams (Broder 1997). Different translations of a text are no
+duplicates, so a copy must look damaged: it has a word, or words next to each other, that no other text has.
 """
 
 import difflib
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise, takewhile
 
 import numpy as np
 
@@ -17,8 +18,9 @@ from .languages import Column
 _BANDS, _ROWS = 12, 3  # a candidate shares all hashes of a band
 _NEAR = 8  # candidates compared with each other, among those that share a band
 _SHARED = 0.5  # minimum share of equal hashes
-_CLOSE = 0.7  # minimum similarity of a misspelt word to the right one
-_IMPROBABLE = 3.0  # minimum loss of log-probability by a typing error; other endings of a word lose less
+_IMPROBABLE = 5.0  # minimum loss of log-probability by a typing error; other endings of a word lose less
+_RARE = 0.005  # maximum share of the texts that have a rare word
+_MOST = 2 / 3  # minimum share of new neighbours
 _FEWEST = 4  # minimum number of words
 _WORD = re.compile(r"[^\W_]+")
 
@@ -26,47 +28,89 @@ _WORD = re.compile(r"[^\W_]+")
 def near_duplicates(columns: Sequence[Column]) -> Iterator[tuple[int, int]]:
     """Yield the index of each example that nearly repeats another one, and the index of that one.
 
-    The later one is the duplicate, or the one with a typing error.
+    The faulty one is the duplicate, or the later one if both could be right.
 
     Args:
         columns: the texts of each column.
     """
-    words = [[_WORD.findall(text.casefold()) for text in column.texts] for column in columns]
-    counts = [Counter(word for it in column for word in {*it}) for column in words]
-    found = dict[int, int]()
+    sides, found = [_Words(column) for column in columns], dict[int, int]()
     for one, other in _candidates(columns):
-        sides = [_difference(column[one], column[other], count) for column, count in zip(words, counts)]
-        if max(sides) > 1 or sides.count(1) > 1 or sum(len(it[one]) for it in words) < _FEWEST:
+        if sum(len(side.texts[one]) for side in sides) < _FEWEST:
             continue
-        worse = [float(column.own[other] - column.own[one]) for column in columns]
-        if any(side == -1 and abs(less) < _IMPROBABLE for side, less in zip(sides, worse)):
+        faults = [fault for side in sides if (fault := side.fault(one, other)) != (0, 0)]
+        if not faults or None in faults or sum(words for words, _ in filter(None, faults)) > 1:
             continue
-        wrong, right = (
-            (one, other) if any(side == -1 and less > 0 for side, less in zip(sides, worse)) else (other, one)
-        )
-        if wrong not in found and found.get(right) != wrong and any(it[one] != it[other] for it in words):
+        wrong, right = (one, other) if max((less for _, less in filter(None, faults)), key=abs) > 0 else (other, one)
+        if wrong not in found and found.get(right) != wrong:
             found[wrong] = right
     yield from sorted(found.items())
 
 
-def _difference(one: list[str], other: list[str], counts: Counter[str]) -> int:
-    """Return 0 for the same words in any order, 1 for one more or less, -1 for typing errors, and 2 otherwise.
+class _Words:
+    """The words of a column's texts, and how many texts have each word, and each pair of adjacent ones."""
 
-    A typing error is a word that no other text has, in place of a similar one.
-    """
-    if "".join(one) == "".join(other) or sorted(one) == sorted(other):
-        return 0
-    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
-    changes = [(one[a:b], other[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
-    if len(changes) == 1 and len(changes[0][0]) + len(changes[0][1]) == 1:
-        return 1
-    are_errors = all(
-        all(change)
-        and any(all(counts[it] == 1 for it in side) for side in change)
-        and difflib.SequenceMatcher(None, "".join(change[0]), "".join(change[1])).ratio() >= _CLOSE
-        for change in changes
-    )
-    return -1 if len(changes) <= 2 and are_errors else 2
+    def __init__(self, column: Column) -> None:
+        self._own = column.own
+        self.texts = [_WORD.findall(text.casefold()) for text in column.texts]
+        self._counts = Counter(word for it in self.texts for word in {*it})
+        self._pairs = Counter(pair for it in self.texts for pair in {*pairwise(["", *it, ""])})
+
+    def fault(self, one: int, other: int) -> tuple[int, float] | None:
+        """Return what makes a text a faulty copy of another one, or None if it's another text.
+
+        Returns:
+            1 for a word more, a word less or another order of words, and 0 for typing errors, words written twice, or
+            the same words.
+            Then a positive number if `one` is the copy, a negative one if `other` is, and 0 if it's unknown.
+        """
+        words, others = self.texts[one], self.texts[other]
+        if "".join(words) == "".join(others):
+            return 0, 0
+        if [it for it, _ in groupby(words)] == [it for it, _ in groupby(others)]:
+            return 0, float(len(words) - len(others))
+        extra = (Counter(words) - Counter(others)) + (Counter(others) - Counter(words))
+        if extra.total() == abs(len(words) - len(others)) <= 1:
+            return self._misplaced(words, others, [*extra])
+        less = float(self._own[other] - self._own[one])
+        return (0, less) if abs(less) >= _IMPROBABLE and self._is_misspelt(words, others) else None
+
+    def _misplaced(self, one: list[str], other: list[str], extra: list[str]) -> tuple[int, float] | None:
+        """Return the fault of texts with a word more, a word less or another order of words.
+
+        A faulty text isn't fluent: most words have neighbours that they don't have in other texts. A word more or less
+        is also a fault if few texts have it, since few translations can do without it.
+        """
+        pairs, others = ({*pairwise(["", *it, ""])} for it in (one, other))
+        new = [np.mean([self._pairs[it] == 1 for it in some] or [False]) for some in (pairs - others, others - pairs)]
+        if any(self._counts[it] <= _RARE * len(self.texts) for it in extra):
+            return 1, 0
+        return (1, float(new[0] - new[1])) if max(new) >= _MOST else None
+
+    def _is_misspelt(self, one: list[str], other: list[str]) -> bool:
+        """Return whether the texts differ in one or two words, each of them in a letter or two swapped ones.
+
+        No other text has the misspelt word.
+        """
+        matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+        changes = [(one[a:b], other[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
+        return len(changes) <= 2 and all(
+            any(all(self._counts[it] == 1 for it in side) for side in change if side)
+            and _is_typing_error(" ".join(change[0]), " ".join(change[1]))
+            for change in changes
+        )
+
+
+def _is_typing_error(one: str, other: str) -> bool:
+    """Return whether two words differ in a letter, or in the order of two."""
+    first = _shared(one, other)
+    last = _shared(one[first:][::-1], other[first:][::-1])
+    changed = one[first : len(one) - last], other[first : len(other) - last]
+    return max(map(len, changed)) <= 1 or (len(changed[0]) == 2 and changed[0] == changed[1][::-1])
+
+
+def _shared(one: str, other: str) -> int:
+    """Return the number of letters that both words begin with."""
+    return len([*takewhile(lambda it: it[0] == it[1], zip(one, other))])
 
 
 def _candidates(columns: Sequence[Column]) -> list[tuple[int, int]]:

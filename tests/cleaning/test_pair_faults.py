@@ -98,20 +98,41 @@ def test_few_pairs_and_columns_of_one_language_are_said_not_to_be_checked(pairs:
     assert not copies.copied
 
 
-def test_near_duplicates_have_a_word_less_or_a_typing_error_but_no_other_word(pairs: list[tuple[str, str]]) -> None:
-    sources, targets = sides(pairs)
-    longest = sorted(range(N), key=lambda it: -len({*sources[it].split()}))[:4]
-    first, *rest = sources[longest[0]].split()
-    sources += [" ".join(rest), sources[longest[1]].replace(first, first), sources[longest[2]], sources[longest[3]]]
-    wrong = targets[longest[1]].split()
-    wrong[-1] = wrong[-1][:-3] + "xqj"
-    other = targets[longest[2]].split()
-    other[0] = next(it for it in OTHER if it not in other)
-    targets += [targets[longest[0]], " ".join(wrong), " ".join(other), " ".join(targets[longest[3]].split()[::-1])]
-    found = dict(near_duplicates([Column(sources), Column(targets)]))
-    assert {place: found.get(place) for place in (N, N + 1, N + 3)} == {
-        N: longest[0],
-        N + 1: longest[1],
-        N + 3: longest[3],
-    }
-    assert N + 2 not in found
+def near(pairs: list[tuple[str, str]], *more: tuple[str, str]) -> dict[int, int]:
+    """The near-duplicates among the last pairs, counted from 0, and what they repeat."""
+    found = near_duplicates([Column(side) for side in sides([*pairs, *more])])
+    return {place - len(pairs): of for place, of in found if place >= len(pairs)}
+
+
+def test_near_duplicates_have_a_rare_word_more_a_word_twice_or_a_typing_error(pairs: list[tuple[str, str]]) -> None:
+    longest = sorted(range(N), key=lambda it: -len({*pairs[it][0].split()}))[:5]
+    (_, *words), (first, *rest), (*_, last) = (pairs[it][1].split() for it in longest[:3])
+    more, twice, swapped, other = (
+        " ".join([words[0], "new", *words[1:]]),
+        " ".join([first, first, *rest]),
+        pairs[longest[2]][1].replace(last, last[:2] + last[3] + last[2] + last[4:]),
+        " ".join([next(it for it in OTHER if it not in pairs[longest[3]][1]), *pairs[longest[3]][1].split()[1:]]),
+    )
+    pairs = [*pairs[: longest[0]], (pairs[longest[0]][0], " ".join(words)), *pairs[longest[0] + 1 :]]
+    copies = [(pairs[it][0], text) for it, text in zip(longest, (more, twice, swapped, other))]
+    assert near(pairs, *copies) == {0: longest[0], 1: longest[1], 2: longest[2]}
+
+
+def test_a_faulty_text_is_the_duplicate_even_if_it_comes_first(pairs: list[tuple[str, str]]) -> None:
+    source, target = pairs[0]
+    first, *rest = target.split()
+    twice = source, " ".join([first, first, *rest])
+    assert near(pairs[1:], twice, (source, target)) == {0: N}
+
+
+@pytest.mark.parametrize("is_fluent", [True, False])
+def test_without_a_frequent_word_or_in_another_order_a_fluent_text_is_another_translation(
+    pairs: list[tuple[str, str]], is_fluent: bool
+) -> None:
+    source = max((source for source, _ in pairs), key=len)
+    long, short, moved = "schu a b c d e f", "schu a b d e f", "schu a b d e c f"
+    usual = [(word, word) for word in ("b c d", "b d", "e c f", "e d", "c e")] * is_fluent
+    often = [(word, word) for word in ("c", "c", "c", "c", "c")]
+    for text in (short, moved):
+        found = near([*pairs, *usual, *often], (source, long), (source, text))
+        assert found == ({} if is_fluent else {1: len(pairs) + len(often)})
