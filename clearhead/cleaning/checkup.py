@@ -24,7 +24,7 @@ from .label_noise import label_noise
 from .languages import Column, copies, language_faults
 from .misalignment import alignment_faults
 from .near_duplicates import near_duplicates
-from .text_faults import decoding_faults, personal_data
+from .text_faults import boilerplate, decoding_faults, personal_data, rare_characters
 
 _MOST, _CELLS = 50_000, 16_000_000  # examples of a part, and products of the lengths of source and target in words
 _FIRST, _RARELY = 5000, 500  # lines for a first look, of which more than one in 500 have to be faulty
@@ -97,7 +97,7 @@ def check_data(
     if type(form) not in (PairForm, TextForm):
         what = f"{' and '.join(config.data.train)} has data for `{task.verb}`, which can't be checked"
         raise DataError(what, expected="pairs of texts, texts with labels, or running text", value=task.verb)
-    held_out = {name: _keys(form, paths, config) for name, paths in _held_out(config).items()}
+    held_out = {name: _texts(form, paths, config) for name, paths in _held_out(config).items()}
     findings, lines, notes, n_parts, seen = list[Finding](), array("q"), dict[str, None](), 0, Seen()
     with form.open(config.data.train, config.data) as source:
         expect_outputs(source, out)
@@ -128,11 +128,11 @@ def _held_out(config: Config) -> dict[str, Sequence[str]]:
     return {name: paths for name, paths in named.items() if paths}
 
 
-def _keys(form: Any, paths: Sequence[str], config: Config) -> set[str]:
-    """Return the spelling of every source, or of every longer line of running text."""
+def _texts(form: Any, paths: Sequence[str], config: Config) -> dict[str, str]:
+    """Return every source, or every longer line of running text, by its spelling."""
     with form.open(paths, config.data) as source:
-        lines = _lines(source) if isinstance(form, TextForm) else source
-        return {key for _, text, _ in lines if len(key := spelling(text)) >= _ENOUGH * isinstance(form, TextForm)}
+        texts = (text for _, text, _ in (_lines(source) if isinstance(form, TextForm) else source))
+        return {key: text for text in texts if len(key := spelling(text)) >= _ENOUGH * isinstance(form, TextForm)}
 
 
 def _lines(pieces: Iterable[Piece]) -> Iterator[Example]:
@@ -159,21 +159,30 @@ def _parts(examples: Iterable[Example], kind: str) -> Iterator[list[Example]]:
 
 
 def _check(
-    part: list[Example], kind: str, config: Config, seen: Seen, held_out: dict[str, set[str]]
+    part: list[Example], kind: str, config: Config, seen: Seen, held_out: dict[str, dict[str, str]]
 ) -> tuple[Faults, list[str]]:
     """Return the faults of one part, and notes on what wasn't checked."""
     faults, texts = Faults(), [text for _, text, _ in part]
     sides = [texts, [target for *_, target in part]] if kind == "pairs" else [texts]
     for side in sides:
         faults.add("encoding", decoding_faults(side))
+        faults.add("boilerplate", boilerplate(side))
+        faults.add("characters", rare_characters(side))
         faults.add("personal", ((i, why) for i, text in enumerate(side) if (why := personal_data(text))))
         longest = config.data.max_len if kind == "pairs" else 1 << 62
         faults.add("long", ((i, f"more than {longest} words") for i, it in enumerate(side) if _is_long(it, longest)))
     keys = [spelling(text) for text in texts]
     for name, known in held_out.items():
         faults.add("leak", ((i, f"also in the {name} data") for i, key in enumerate(keys) if key in known))
+        near = near_duplicates([Column([*texts, *islice(known.values(), _MOST)])], len(texts))
+        faults.add("leak", ((i, f"nearly as in the {name} data") for i, _ in near))
     faults.add("duplicate", _repeated(part, keys, kind, seen))
     notes = _model_faults(faults, part, sides, kind)
+    notes += [
+        f"only the first {_MOST:,} texts of the {name} data were compared with lines that differ"
+        for name, known in held_out.items()
+        if len(known) > _MOST
+    ]
     if kind == "labels":
         labels = [label for *_, label in part]
         faults.add("conflict", _conflicts(keys, labels))

@@ -34,8 +34,10 @@ KINDS = {
     "label": Kind("the label is probably wrong"),
     "conflict": Kind("the same text with different labels"),
     "spelling": Kind("label that differs from another in spelling only", kept=True),
-    "leak": Kind("also in the validation or test data"),
+    "leak": Kind("also in the validation or test data, or nearly"),
     "long": Kind("longer than data.max_len"),
+    "boilerplate": Kind("begins or ends as many other texts do", kept=True),
+    "characters": Kind("has a character that hardly any other text has", kept=True),
     "personal": Kind("e-mail addresses and phone numbers (not shown)", kept=True, private=True),
 }
 

@@ -25,22 +25,24 @@ _FEWEST = 4  # minimum number of words
 _WORD = re.compile(r"[^\W_]+")
 
 
-def near_duplicates(columns: Sequence[Column]) -> Iterator[tuple[int, int]]:
+def near_duplicates(columns: Sequence[Column], first: int = 0) -> Iterator[tuple[int, int]]:
     """Yield the index of each example that nearly repeats another one, and the index of that one.
 
     The faulty one is the duplicate, or the later one if both could be right.
 
     Args:
         columns: the texts of each column.
+        first: find only examples before this one that nearly repeat later ones, or are repeated by them (default: all).
     """
     sides, found = [_Words(column) for column in columns], dict[int, int]()
     for one, other in _candidates(columns):
-        if sum(len(side.texts[one]) for side in sides) < _FEWEST:
+        if (first and not one < first <= other) or sum(len(side.texts[one]) for side in sides) < _FEWEST:
             continue
         faults = [fault for side in sides if (fault := side.fault(one, other)) != (0, 0)]
         if not faults or None in faults or sum(words for words, _ in filter(None, faults)) > 1:
             continue
-        wrong, right = (one, other) if max((less for _, less in filter(None, faults)), key=abs) > 0 else (other, one)
+        less = max((less for _, less in filter(None, faults)), key=abs)
+        wrong, right = (one, other) if first or less > 0 else (other, one)
         if wrong not in found and found.get(right) != wrong:
             found[wrong] = right
     yield from sorted(found.items())

@@ -1,15 +1,24 @@
-"""Faults that a text shows on its own: wrong decoding, HTML, personal data."""
+"""Faults in the characters of texts: wrong decoding, HTML, rare characters, personal data and boilerplate."""
 
 import html.entities
 import re
+import unicodedata
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
+
+from ..readers.lines import shown
 
 _CODECS = ("cp1252", "mac_roman", "cp437", "cp850", "cp1250", "cp1251", "cp1254")  # that UTF-8 is decoded as by mistake
 _FEW = 0.05  # maximum share of lines with a fault; if more have it, it's how the data is written
 _MARKS = 0.01  # the same, for question marks within words
 _ACCENTED = 0.05  # minimum share of lines with letters beyond ASCII, of which some may be lost
+_ENOUGH = 1000  # minimum number of texts for a character to be rare
+_RARE, _RARELY = 0.0001, 0.02  # maximum share of texts with a rare character, and with any of them
+_PHRASE, _SHARED, _COMMON = 3, 5, 0.0005  # minimum words of a phrase, and number and share of different texts around it
+_WIDTH = 40  # characters of a phrase shown
 # Code points that wrongly decoded texts are likely to have: Latin, Greek, Cyrillic, Hebrew, Arabic, Indic, Thai,
 # punctuation, Chinese, Japanese, Korean, emoji.
 _LIKELY = (
@@ -24,6 +33,7 @@ _ENTITY = re.compile(r"&(#\d{2,6}|#x[0-9a-fA-F]{2,5}|[A-Za-z]{2,8}\d?);")
 _TAG = re.compile(r"</?[a-z][a-z0-9]{0,9}(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w")
 _PHONE = re.compile(r"(?<![\w.,])(?:\+\d{1,3}[ .-]?)?(?:\(\d{1,4}\) ?)?\d{2,4}(?:[ .-]\d{2,4}){2,4}(?![\w,])")
+_SENTENCES = re.compile(r"(?:[.!?|»\"”)\]]|\.\.\.|\s[-–—•])\s+|(?<=[。！？])|\n+")
 _DIGITS = range(9, 16)  # of a phone number
 
 
@@ -118,3 +128,36 @@ def personal_data(text: str) -> str:
     phones = _PHONE.finditer(text) if sum(map(str.isdigit, text)) in range(_DIGITS.start, 1000) else ()
     is_phone = any(sum(map(str.isdigit, it[0])) in _DIGITS for it in phones)
     return "phone number" if is_phone else ""
+
+
+def rare_characters(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the index of each text with a character that hardly any other text has, with its name.
+
+    If many texts have such characters, as in Chinese, that's how the data is written.
+    """
+    counts = Counter(letter for text in texts for letter in {*text.casefold()})
+    most = max(1, _RARE * len(texts)) if len(texts) >= _ENOUGH else 0
+    rare = {letter for letter, count in counts.items() if count <= most}
+    found = [(place, min(some)) for place, text in enumerate(texts) if (some := rare.intersection(text.casefold()))]
+    if len(found) <= _RARELY * len(texts):
+        yield from ((i, f"U+{ord(it):04X} {unicodedata.name(it, 'a control character')}") for i, it in found)
+
+
+def boilerplate(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the index of each text that begins or ends with a sentence which many different texts share."""
+    around: defaultdict[str, dict[str, list[int]]] = defaultdict(dict)
+    for place, text in enumerate(texts):
+        cuts = [*_SENTENCES.finditer(text.rstrip())]
+        if not cuts:
+            continue
+        first, last = cuts[0].end(), cuts[-1].end()
+        for phrase, rest in ((text[:first], text[first:]), (text[last:], text[:last])):
+            if len(phrase.split()) >= _PHRASE:
+                around[" ".join(phrase.casefold().split())].setdefault(rest, []).append(place)
+    least, found = max(_SHARED, _COMMON * len(texts)), dict[int, str]()
+    for phrase, rests in around.items():
+        if len(rests) >= least:
+            quoted = "personal data" if personal_data(phrase) else shown(phrase, _WIDTH)
+            why = f"{quoted}, as in {len(rests):,} texts"
+            found |= dict.fromkeys(chain.from_iterable(rests.values()), why)
+    yield from sorted(found.items())

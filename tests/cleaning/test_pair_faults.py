@@ -136,3 +136,11 @@ def test_without_a_frequent_word_or_in_another_order_a_fluent_text_is_another_tr
     for text in (short, moved):
         found = near([*pairs, *usual, *often], (source, long), (source, text))
         assert found == ({} if is_fluent else {1: len(pairs) + len(often)})
+
+
+def test_near_copies_between_two_parts_are_found_in_the_first_one(pairs: list[tuple[str, str]]) -> None:
+    sources = [source for source, _ in pairs]
+    first, *rest = sources[0].split()
+    held_out = [" ".join([first, first, *rest]), sources[1] + " new"]
+    assert [*near_duplicates([Column([*sources, *held_out])], N)] == [(0, N), (1, N + 1)]
+    assert not {*near_duplicates([Column([*sources, *sources[:1]])], N)}  # an exact copy is found elsewhere

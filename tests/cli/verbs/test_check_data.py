@@ -71,12 +71,13 @@ def test_leaks_conflicts_and_spellings_are_found(run: Run, tmp_path: Path) -> No
     path, test = tmp_path / "texts.tsv", tmp_path / "test.tsv"
     rows = [(f"{text} {n}", ("cat", "dog")[n % 2]) for n in range(4) for text in ENGLISH]
     rows += [("It purrs a lot.", "cat"), ("It purrs a lot!", "dog"), ("A leaked text.", "cat"), ("It barks.", "Dog")]
+    rows += [("The leaked texst is longer.", "cat")]
     path.write_text("".join(f"{text}\t{label}\n" for text, label in rows), encoding="utf-8")
-    test.write_text("a leaked text\tcat\nAnother text.\tdog\n", encoding="utf-8")
+    test.write_text("a leaked text\tcat\nAnother text.\tdog\nThe leaked text is longer.\tcat\n", encoding="utf-8")
     found = json.loads(run("check", path, "--test", test, "--task", "classify", "--json").out)["findings"]
     n = len(rows)
     assert [(it["line"], it["kind"]) for it in found] == [
-        (n - 3, "conflict"), (n - 2, "conflict"), (n - 1, "leak"), (n, "spelling"),
+        (n - 4, "conflict"), (n - 3, "conflict"), (n - 2, "leak"), (n - 1, "spelling"), (n, "leak"),
     ]  # fmt: skip
 
 
