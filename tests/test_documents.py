@@ -83,7 +83,7 @@ class Page:
             assert program.removeprefix(".venv/bin/") == "clearhead", command
             code, (out, err) = main(words), self.capsys.readouterr()
         assert code == 0, f"{command}\n{err}"
-        silent = (" train ", " --png ", " --html ", " --gif ", " --out ", " > ")
+        silent = (" train ", " example ", " --png ", " --html ", " --gif ", " --out ", " > ")
         assert out or any(it in command for it in silent), f"{command} prints nothing"
 
 

@@ -32,7 +32,7 @@ def test_one_vocabulary_is_shared_and_by_default_it_is_that_of_the_paper(run: Ru
 def test_a_part_of_one_s_own_is_shown_and_one_that_there_is_not_is_a_wrong_use(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(Path(__file__).parents[3] / "examples")
+    monkeypatch.chdir(Path(__file__).parents[3] / "clearhead" / "examples")
     done = run("info", "--preset", "nano", "--model.attention=own_attention:LinearAttention", "--vocab", "50")
     assert done.code == 0 and "own_attention:LinearAttention attention, sinusoidal positions" in done.out
     assert done.out.count("weights of LinearAttention ") == 3

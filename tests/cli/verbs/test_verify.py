@@ -148,7 +148,7 @@ def test_a_part_that_no_setting_describes_is_saved_and_loaded_too(model_folder: 
 def test_an_attention_of_ones_own_is_marked_and_what_it_breaks_is_said_in_words(
     attention: str, code: int, model_folder: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parents[3] / "examples")
+    monkeypatch.syspath_prepend(Path(__file__).parents[3] / "clearhead" / "examples")
     app = clearhead.load(model_folder)
     config = app.config.override({"model.attention": f"own_attention:{attention}"}).to_dict()
     files = model_files(
