@@ -276,7 +276,7 @@ class Transcript(Result):
 
 
 class Transcriber(Translator):
-    """Writes down what is said in recordings. It has all methods of a translator."""
+    """App that transcribes recordings, with all methods of a translator."""
 
     task: "Transcription"
 

@@ -37,7 +37,7 @@ def label_noise(texts: Sequence[str], labels: Sequence[str]) -> tuple[list[tuple
     p = cross_fitted(texts, numbers, len(names))
     shares = np.bincount(numbers)[numbers] / len(numbers)
     if np.mean(np.log(p[np.arange(len(p)), numbers] + 1e-9) - np.log(shares)) < _GAIN:
-        return [], ["labels weren't checked: the words of the texts don't tell them"]
+        return [], ["labels weren't checked: the words don't predict them"]
     found = confident_disagreements(p, numbers)
     best = p.argmax(1)
     return [(i, f"more likely {names[best[i]]}, {p[i, best[i]]:.0%}") for i in found.tolist()], []

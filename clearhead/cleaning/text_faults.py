@@ -46,7 +46,7 @@ class _Codec:
     pattern: re.Pattern[str]
 
     def decoded(self, sequence: str) -> str:
-        """Return the character that a sequence was, or ""."""
+        """Return the character that a wrongly decoded sequence stands for, or ""."""
         try:
             found = bytes(self.bytes[letter] for letter in sequence).decode()
         except UnicodeDecodeError:

@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
         self.full = full
 
     def section(self, title: str) -> None:
-        """Show the options that are added from now on under a title of their own."""
+        """Show the options that are added from now on under their own title."""
         self._section = self.add_argument_group(title)
 
     def add_argument(self, *names: Any, **named: Any) -> argparse.Action:

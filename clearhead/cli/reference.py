@@ -21,7 +21,7 @@ def reference() -> str:
 
 
 def _sections(name: str, verb: Verb) -> Iterator[str]:
-    """Yield the help of a verb with its examples, and each group of its options under a heading of its own."""
+    """Yield the help of a verb with its examples, and each group of its options under a separate heading."""
     parser = parser_of(verb, full=True, width=100)
     text, _, examples = parser.format_help().rstrip().partition("\nexamples:\n")
     named = "|".join(re.escape(f"{it.title}:\n") for it in parser._action_groups[2:]) or "(?!)"

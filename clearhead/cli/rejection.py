@@ -17,7 +17,7 @@ def add_rejection_options(parser: Parser) -> None:
     """Add the options for marking answers."""
     text = f'print "{MARK}" in place of answers with a lower confidence: a share such as 0.9 or 90%%'
     parser.add_value(_NAMES[0], "P", text, type=_share(_NAMES[0]))
-    text = "the same, with the confidence at which validation answers had this error rate, such as 2%%"
+    text = "like --reject-below, with the lowest confidence that keeps validation errors at this rate, such as 2%%"
     parser.add_value(_NAMES[1], "P", text, type=_share(_NAMES[1]))
 
 

@@ -26,7 +26,8 @@ class DataConfig:
     valid: tuple[str, ...] = setting((), "validation data (default: a held-out split of the training data)")
     test: tuple[str, ...] = setting((), "test data, scored once after training")
     replay: tuple[str, ...] = setting(
-        (), "with train.init_from, data to train on in every second batch, so that the model keeps what it can do"
+        (),
+        "with train.init_from, data to train on in every second batch, so that the model forgets less",
     )
     check: tuple[str, ...] = setting(
         (), "with train.init_from, data to score before and after training; the model card has the gain and the loss"
@@ -49,8 +50,8 @@ class DataConfig:
     )
     label_kind: str = setting(
         "",
-        "several for any number of labels per text, and several:MARK if a cell separates them by another character "
-        "than |; targets if each of several columns has one label; number for numbers to predict (default: detected; "
+        "several for any number of labels per text, or several:MARK if a character other than | separates them; "
+        "targets if each of several columns has one label; number for numbers to predict (default: detected; "
         "otherwise one label)",
     )
     reverse: bool = setting(False, "swap source and target")

@@ -17,7 +17,7 @@ _MOST = {
 class DecodeConfig:
     """Search and sampling settings (section 6.1)."""
 
-    engine: str = setting("auto", "decoding engine, or auto for the fastest one with the answers of torch that's ready")
+    engine: str = setting("auto", "decoding engine; auto picks the fastest that's ready and answers as torch does")
     precision: Literal["fp32", "bf16", "int8"] = setting(
         "fp32", "numeric precision of decoding; bf16 and int8 are faster, and change some answers"
     )

@@ -1,4 +1,4 @@
-"""Read the settings that have a notation of their own: `model.augment`, `model.rotary` and `train.adapter`."""
+"""Parse the settings with special notation: `model.augment`, `model.rotary` and `train.adapter`."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What each built-in task is: declared once, and read by presets, registry, command line, server and their documents.
+"""Declarations of the built-in tasks, read by presets, registry, command line, server and their documents.
 
 A custom task needs no declaration: set `train.task = "package.module:Class"`.
 """

@@ -31,7 +31,7 @@ class _Entry:
 class LiveBatch:
     """Sequences being decoded together. New ones join with the next step, and a dropped one is gone before it.
 
-    An answer is the one that `session.answers` gives: neither the company of a sequence nor the moment when it joins
+    An answer is the one that `session.answers` gives: neither the other sequences nor the moment when it joins
     changes it, except for rounding. `add`, `drop` and `step` must not run at the same time.
 
     With the engine `torch`, all sequences share the products of a step. An engine without `JoinableDecoding` decodes
@@ -114,7 +114,7 @@ class LiveBatch:
         return found
 
     def close(self) -> None:
-        """Give up all sequences, and release the model."""
+        """Drop all sequences, and release the model."""
         while self._searches:
             self._searches.pop()[1].close()
         self._waiting, self._streams = {}, {}

@@ -109,7 +109,7 @@ def is_preparing(model: ModelHandle) -> bool:
 
 
 def prepare_engines() -> None:
-    """Do what the first use of an engine would do on this machine, whatever the model.
+    """Do what the first use of an engine would do on this machine, for any model.
 
     Raises:
         ConfigError: an engine can't be prepared here.
@@ -229,7 +229,7 @@ def step_engines(config: ModelConfig, device: str = "cpu") -> list[str]:
 
 
 def float32_engines(config: ModelConfig) -> list[str]:
-    """Return the names of the engines that can run a model and compute in float32, whatever the model's precision."""
+    """Return the names of the engines that can run a model and compute in float32, whatever precision it sets."""
     return [name for name in usable_engines(config) if getattr(_engine_class(name, config), "only_float32", False)]
 
 

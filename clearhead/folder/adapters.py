@@ -1,4 +1,4 @@
-"""Adapters on disk: low-rank updates of the weights of a base model (Hu et al. 2021), in a model folder of their own.
+"""Adapters on disk: low-rank updates of the weights of a base model (Hu et al. 2021), in a separate model folder.
 
 config.json  adapter.json  adapter.safetensors  tokenizer.json  README.md  manifest.json
 
@@ -117,7 +117,7 @@ def expect_adapter(folder: Path) -> Adapter:
 
 
 def is_adapter(folder: Path) -> bool:
-    """Return whether a folder has an adapter, not a model with weights of its own."""
+    """Return whether a folder has an adapter rather than a complete model."""
     return (folder / ADAPTER).is_file()
 
 

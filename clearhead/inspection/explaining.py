@@ -39,7 +39,7 @@ def explain(
     context: str = "",
     in_context: Sequence[tuple[int, int] | None] = (),
 ) -> Explanation:
-    """Explain what a model said about a source.
+    """Explain a model's output for a source.
 
     Args:
         forward: the pass over the source, with the answer.

@@ -88,7 +88,7 @@ class LoadedModel:
         return LoadedModel(self.path, config, self._tokenizer, stored=self.stored, converters=self.converters, **more)
 
     def separate(self) -> "LoadedModel":
-        """Return the same model with a torch module of its own, which hooks and switches of this one don't reach.
+        """Return the same model with its own torch module, unaffected by hooks and switches of this one.
 
         If this one has read its weights, both use the same memory for them.
         """

@@ -192,7 +192,7 @@ def _answers(count: int) -> str:
 
 
 def _fault(entry: Entry) -> str | None:
-    """Return the reason why a question is unusable, whatever its answers, or None."""
+    """Return the reason why a question is unusable regardless of its answers, or None."""
     if not entry.context.strip():
         return "no context"
     if not entry.question.strip():

@@ -46,7 +46,7 @@ class _Active:
 
 
 class Batcher:
-    """Answers inputs on a thread of its own, those with equal work together, while at most `most` others wait.
+    """Answers inputs on a separate thread, those with equal work together, while at most `most` others wait.
 
     `open_group` returns an empty group for some work. It raises ClearheadError if the model can't do it.
     """
@@ -63,7 +63,7 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """The number of inputs that wait."""
+        """The number of waiting inputs."""
         return len(self._waiting)
 
     @property
@@ -155,7 +155,7 @@ class Batcher:
     # --- on the thread
 
     def check_wanted(self) -> None:
-        """Raise AbandonedError if nobody waits any more for what is being computed."""
+        """Raise AbandonedError if no client waits for the current computation any more."""
         if all(row.future.cancelled() for row in self._computing):
             raise AbandonedError
 
@@ -175,7 +175,7 @@ class Batcher:
                 self._step(work)
 
     def _begin_all(self, waiting: Collection[_Row]) -> list[_Row]:
-        """Let rows join their groups, and return those that wait for room or for company."""
+        """Let rows join their groups, and return those that still wait."""
         counts = Counter(row.work for row in waiting)
         left, full = [], {work for work, count in counts.items() if self._waits_for_company(work, count)}
         for row in waiting:
@@ -205,7 +205,7 @@ class Batcher:
         return True
 
     def _step(self, work: Hashable) -> None:
-        """Drop what nobody waits for, compute for a while, and pass on what is done."""
+        """Drop abandoned inputs, compute for a while, and hand out finished answers."""
         active = self._groups[work]
         group, rows = active.group, active.rows
         for number in [number for number, row in rows.items() if row.future.cancelled()]:

@@ -36,7 +36,7 @@ class RequestLimits:
     """The most that a request may ask for, and that the server takes on."""
 
     body: int = _limit(10_000_000, "maximum size of a request in bytes")
-    pixels: int = _limit(16_000_000, "maximum number of pixels of an image, which a small file can exceed")
+    pixels: int = _limit(16_000_000, "maximum number of pixels in an image, since a small file can have many")
     chars: int = _limit(5_000, "maximum length of a text in characters")
     texts: int = _limit(100, "maximum number of texts per request")
     beam: int = _limit(16, "maximum beam size")
@@ -74,5 +74,5 @@ class RequestLimits:
     def check(self, name: str, value: int, most: int) -> None:
         """Raise RequestError if a value exceeds its limit."""
         if value > most:
-            what = f"{name}={value:,} is too much"
+            what = f"{name}={value:,} is too large"
             raise RequestError(400, what, expected=f"at most {most:,}", name=name, value=value)

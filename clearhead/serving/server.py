@@ -28,7 +28,7 @@ _LONG = 16_384  # bytes that are sent at once, so that a client that reads slowl
 
 @dataclass(frozen=True, kw_only=True)
 class Address:
-    """Where to listen. Port 0 is any free one."""
+    """Host and port to listen on. Port 0 means any free one."""
 
     host: str = "127.0.0.1"
     port: int = 8765

@@ -59,7 +59,7 @@ def _writer(app: App, method: str, options: dict[str, Any]) -> Writer[Any] | Non
 
 
 def open_explanations(app: App, *, most: int, name: str) -> Batcher:
-    """Return a queue for explanations, with a thread and a torch module of its own, so that others don't wait.
+    """Return a queue for explanations, with its own thread and torch module, so that other answers don't wait.
 
     A computation ends with the next block of the model when its client has left.
     """

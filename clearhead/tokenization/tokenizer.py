@@ -38,7 +38,7 @@ class Tokenizer:
     is_foreign: ClassVar[bool] = False
     """True for another program's vocabulary."""
     specials: bool = False
-    """True if the names of special tokens in a text stand for these tokens."""
+    """True if names of special tokens in a text are read as these tokens."""
     say: Callable[[str], None] | None = None
     """Receives a warning about the first text of another program's model that names special tokens as plain text."""
     mask_name: str = "[MASK]"

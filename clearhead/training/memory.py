@@ -70,7 +70,7 @@ def peak_memory(device: "torch.device", action: Callable[[], object]) -> int | N
 
 
 def _status(name: str) -> int | None:
-    """Return a size from Linux's description of this process, in bytes."""
+    """Return a size from /proc/self/status, in bytes."""
     try:
         lines = _STATUS.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

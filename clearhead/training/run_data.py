@@ -68,7 +68,7 @@ class RunData:
 
 @dataclass(frozen=True)
 class ReadFiles:
-    """The content of the files. `held_out` comes from the training data; `said` contains messages about that."""
+    """The content of the files. `held_out` comes from the training data; `said` contains messages about the split."""
 
     corpus: Divided
     held_out: Any

@@ -57,4 +57,4 @@ def test_labels_that_the_texts_do_not_tell_are_not_doubted() -> None:
     shuffled = random.Random(2).sample(labels, len(labels))
     no_words, each_its_own = [""] * len(labels), [f"word{place}" for place in range(len(labels))]
     for some in (written, no_words, each_its_own):
-        assert label_noise(some, shuffled) == ([], ["labels weren't checked: the words of the texts don't tell them"])
+        assert label_noise(some, shuffled) == ([], ["labels weren't checked: the words don't predict them"])

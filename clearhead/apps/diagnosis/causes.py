@@ -168,7 +168,7 @@ class Diagnosis:
         for place, it in enumerate(suspects):
             lines += ["", f"{'most likely: ' if not place else 'also: '}{it.title}  ({it.weight:.0%})"]
             lines += [f"  {text}" for text in it.evidence]
-            lines.append(f"  to mend it: {it.remedy}")
+            lines.append(f"  to fix it: {it.remedy}")
         fine = [it for it in self.findings if all(blame.weight < _FINE for blame in it.blames)]
         if not suspects:
             lines += ["", "nothing found that explains a bad result"]

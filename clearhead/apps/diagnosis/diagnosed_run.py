@@ -135,7 +135,7 @@ class Subject:
         return min(max(1 - below / 0.15, 0.0), 1.0)
 
     def can_shuffle(self) -> bool:
-        """Return whether each example has a source of its own."""
+        """Return whether all sources differ."""
         held = self.held_out
         return isinstance(held, Examples) and len(held) > 1 and bool(held.sources.lengths.all())
 

@@ -40,7 +40,7 @@ RowsAnswer: TypeAlias = Callable[[Sequence[Sequence[str]]], Sequence[Any]]
 
 def add_table_options(parser: Parser, columns: str, text: str = "") -> None:
     """Add the options for tables. `columns` is what's added to them, `text` what's read."""
-    what = f"table to write again with {columns} for each row: CSV, TSV, JSON lines or Parquet"
+    what = f"table to answer row by row; the output adds {columns} to each row (CSV, TSV, JSON lines or Parquet)"
     parser.add_value("--data", "FILE", what)
     helps = {"data.source_column": text} if text else _HELPS
     add_settings(parser, _OPTIONS, _OPTIONS, rare=["data.separator", "data.quoting"], helps=helps, show_defaults=False)

@@ -26,7 +26,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--out", nargs="+", action="extend", type=new_file, metavar="FILE", default=[], help=text)
     parser.add_value("--dropped", "FILE", "write the other lines, with their numbers and reasons", type=new_file)
     parser.add_flag("--json", "print all findings as JSON")
-    helps = {"data.valid": "validation data, to find leaks from it", "data.test": "test data, to find leaks from it"}
+    helps = {"data.valid": "validation data to check for leaks", "data.test": "test data to check for leaks"}
     add_settings(parser, _SHORT, _SHORT, helps=helps, show_defaults=False)
 
 

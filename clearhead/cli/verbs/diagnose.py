@@ -25,7 +25,7 @@ def _run(options: Options) -> None:
 
 VERB = Verb(
     name="diagnose",
-    summary="find out why a run learned less than it could have, and how to mend it",
+    summary="find out why a run learned less than it could have, and how to fix it",
     usage="DIR [FILE [FILE]] [options]",
     examples=(
         "clearhead diagnose models/en-fr",

@@ -18,7 +18,7 @@ _LIBRARIES = (
 
 def _add_options(parser: Parser) -> None:
     parser.add_flag("--json", "print the values as JSON")
-    parser.add_flag("--prepare", "compile the engine loops first, for an image or an installation that's copied")
+    parser.add_flag("--prepare", "compile the engine loops now, for a container image or an installation that you copy")
 
 
 def _run(options: Options) -> None:

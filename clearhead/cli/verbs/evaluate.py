@@ -34,8 +34,8 @@ def _add_options(parser: Parser) -> None:
     text = "write a table with each source, its correct answer, the model's and its scores: .csv, .tsv or .jsonl"
     parser.add_value("--predictions", "FILE", text, type=new_file)
     parser.add_flag("--json", "print the scores as JSON")
-    parser.add_flag("--no-save", "write no evaluation.json to the model folders")
-    parser.add_flag("--calibrate", "measure on these data how far the answers can be trusted, and store it")
+    parser.add_flag("--no-save", "don't save the scores in the model folders")
+    parser.add_flag("--calibrate", "calibrate the confidence of answers on this data, and save it with the model")
     add_reading_options(parser)
     add_search_options(parser)
 

@@ -65,7 +65,7 @@ def _run(options: Options) -> None:
     if options.host not in _LOCAL:
         say(f"--host {options.host}: other machines can send requests, and texts travel unencrypted")
         if not options.api_key_file:
-            say("  anyone who reaches this port can use the models; --api-key-file FILE lets only some in")
+            say("  anyone who reaches this port can use the models; restrict access with --api-key-file FILE")
     serve(shelf, address, access, log_texts=options.log_texts)
 
 

@@ -50,7 +50,7 @@ class _Scored(NamedTuple):
 
 
 class Ct2Engine:
-    """Runs encoder-decoder and decoder-only models on the CPU. Every core decodes sources of its own.
+    """Runs encoder-decoder and decoder-only models on the CPU. Each core decodes different sources.
 
     Args:
         runner: a `Translator` or a `Generator`. The names of its tokens are their ids.

@@ -63,7 +63,7 @@ class HfConfig:
         return default if found is None else found
 
     def nullable(self, name: str, default: Any) -> Any:
-        """Return a setting, for which null is a value of its own. Absent ones have the default of their family."""
+        """Return a setting. null is distinct from a missing setting, which has the default of their family."""
         self._read.add(name)
         return self.values.get(name, default)
 

@@ -176,7 +176,7 @@ class Qwen2(Llama):
 def _special(
     hf_config: HfConfig, default: tuple[int | None, int | None], size: int, tokens: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return our ids of BOS, EOS and padding. Padding has to be told from other tokens."""
+    """Return our ids of BOS, EOS and padding. Padding must differ from other tokens."""
     bos, eos = (hf_config.nullable(name, it) for name, it in zip(("bos_token_id", "eos_token_id"), default))
     eos = tokens.get("<|endoftext|>") if eos is None else eos
     if eos is None:

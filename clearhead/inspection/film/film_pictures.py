@@ -35,7 +35,7 @@ class _Panels:
         self.cell = _SIDE / max(len(self.queries), len(self.keys))  # in inches
 
     def draw(self, panel: "Axes", frame: Frame, head: int, *, above: bool, beside: bool, right: bool = False) -> None:
-        """Draw a head, with the names of the keys above it and of the queries beside it. Patches need no names."""
+        """Draw a head, with the names of the keys above it and of the queries next to it. Patches need no names."""
         weights = np.array(frame.weights[self.place][head])
         shown = weights[0, -(self.across**2) :].reshape(self.across, self.across) if self.across else weights
         panel.imshow(shown, cmap="Blues", vmin=0, vmax=self.darkest, interpolation="nearest",

@@ -90,7 +90,7 @@ class MediaExplanation(Explanation):
 
     @cached_property
     def occlusion(self) -> Occlusion:
-        """The fall of the answer's score when each patch or stretch of the recording is hidden."""
+        """The drop in the answer's score when each patch or stretch of the recording is hidden."""
         place, groups = self.main_place, self.input.groups
         falls = occluded_falls(self.forward, groups).numpy()
         attention, through = (
@@ -100,7 +100,7 @@ class MediaExplanation(Explanation):
         return Occlusion(groups, rows, falls, attention, through)
 
     def timings(self, layer: int | None = None) -> tuple[TokenTiming, ...]:
-        """Return when each token of a transcript was said, by the cross-attention of a layer.
+        """Return the time at which each token of a transcript was spoken, by the cross-attention of a layer.
 
         Args:
             layer: a layer of the cross-attention (default: `alignment_layer`).
@@ -149,7 +149,7 @@ class MediaExplanation(Explanation):
         return "\n\n".join(blocks)
 
     def render_alignment(self, layer: int | None = None) -> str:
-        """Render when each token of a transcript was said."""
+        """Render the time at which each token of a transcript was spoken."""
         number = self.alignment_layer if layer is None else layer
         return render_timings(self.timings(layer), number)
 

@@ -42,7 +42,7 @@ def draw_maps(found: MediaExplanation, place: str, layer: int | None, path: Path
 
 
 def draw_timings(found: MediaExplanation, layer: int | None, path: Path) -> None:
-    """Draw when each token was said, above the cross-attention of a layer."""
+    """Draw the time at which each token was spoken, above the cross-attention of a layer."""
     timings, number = found.timings(layer), found.alignment_layer if layer is None else layer
     maps = [InputMap(f"decoder.cross, layer {number}, mean of heads", found.mean_map("decoder.cross", layer))]
     assert isinstance(found.input, AudioInput)
@@ -109,7 +109,7 @@ def _draw_audio(
     path: Path,
     timings: Sequence[TokenTiming],
 ) -> None:
-    """Draw the spectrogram, with the tokens above it where they were said, and below it the maps, on one time axis."""
+    """Draw the spectrogram, with the tokens above it at their times, and below it the maps, on one time axis."""
     heights = [1.5, *(max(0.22, 0.17 * len(rows)) for _ in maps)]
     with drawing(path) as figure:
         figure.set_size_inches(_WIDTH, sum(heights) + 0.32 * len(maps) + 1.2)

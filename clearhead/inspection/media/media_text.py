@@ -106,7 +106,7 @@ def _clock(seconds: float, n_columns: int) -> str:
 
 
 def render_timings(timings: Sequence[TokenTiming], layer: int) -> str:
-    """Render a line for each token: when it was said, by attention."""
+    """Render a line for each token with the time at which it was spoken, by attention."""
     label = min(_LABEL, max((cell_len(it.token) for it in timings), default=0))
     lines = [f"{left(it.token, label)}  {it.start:7.2f}s to {it.end:.2f}s" for it in timings]
     return "\n".join([*lines, "", f"by attention in decoder.cross, layer {layer}, mean of all heads"])
@@ -117,7 +117,7 @@ def render_occlusion(read: MediaInput, found: Occlusion, names: Sequence[str], *
     maps = [InputMap(*it) for it in zip(("drop in score", "attention", "rollout"), found.maps)]
     lines = [render_maps(read, found.rows, maps, color=color), "", *_most(found, names), ""]
     numbers = ", ".join(f"{name} {value:+.2f}" for name, value in found.correlations.items())
-    return "\n".join([*lines, f"rank correlation with the fall: {numbers}"])
+    return "\n".join([*lines, f"rank correlation with the drop: {numbers}"])
 
 
 def _most(found: Occlusion, names: Sequence[str]) -> list[str]:

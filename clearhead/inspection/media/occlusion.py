@@ -1,4 +1,4 @@
-"""Occlusion: hide one part of an image or recording after the other, and see how far the score falls (Zeiler & Fergus
+"""Occlusion: hide each part of an image or recording in turn, and measure the drop in score (Zeiler & Fergus
 2014, "Visualizing and Understanding Convolutional Networks")."""
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _TOGETHER = 16  # hidden parts in a batch
 
 @dataclass(frozen=True)
 class Occlusion:
-    """How far scores fall when parts of the input are hidden, compared with attention to these parts.
+    """How far scores drop when parts of the input are hidden, compared with attention to these parts.
 
     Attributes:
         groups: the positions that each part consists of.
@@ -63,7 +63,7 @@ class Occlusion:
 
 
 def occluded_falls(forward: Pass, groups: Sequence[Sequence[int]]) -> Tensor:
-    """Return how far each log-probability falls when a group of positions is hidden. -> (R, G)
+    """Return how far each log-probability drops when a group of positions is hidden. -> (R, G)
 
     Hidden patches get the mean colour of the image, and hidden frames the mean of the spectrogram.
 

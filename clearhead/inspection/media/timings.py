@@ -1,4 +1,4 @@
-"""When each token of a transcript was said, read off the cross-attention."""
+"""Times at which the tokens of a transcript were spoken, read from the cross-attention."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

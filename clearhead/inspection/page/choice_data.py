@@ -1,4 +1,4 @@
-"""What the model weighed saying, for the page: why it chose what it said, its search, and its answers without parts."""
+"""Data for the page: why the model chose each token, the alternatives, the search, and answers without parts."""
 
 import math
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def _scores(explanation: Explanation) -> list[float]:
 
 
 def predictions(explanation: Explanation, unsaid: Sequence[int]) -> dict[str, Any]:
-    """Return the log-probability of everything said, and what else was likely: (text, log-probability, id).
+    """Return the log-probability of each output token, and the likely alternatives: (text, log-probability, id).
 
     Labels also have whether they're in the answer.
 
@@ -153,7 +153,7 @@ def _binned(log_p: FloatArray, candidates: Sequence[Sequence[int]]) -> FloatArra
 
 
 def parts_off(forward: Pass, choice: Choice | None = None, *, search: bool = True) -> dict[str, dict[str, Any]]:
-    """Return what changes without each part: the log-probabilities of what was said, and the new answer.
+    """Return what changes without each part: the log-probabilities of the original output, and the new answer.
 
     Each part is off in one row of a batch. The answer is None if it isn't known, and "" if it's the same. It's searched
     for where it can have changed, the largest changes first, and only as often as is fast for a model of this size.

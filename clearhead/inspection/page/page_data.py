@@ -141,7 +141,7 @@ def model_facts(built: nn.Module, config: Config, name: str) -> dict[str, Any]:
 
 
 def _tokens(explanation: Explanation, config: Config) -> dict[str, Any]:
-    """Return the tokens that each stack read and what was said, each with its kind: text, or the name of a special.
+    """Return the tokens that each stack read and the output tokens, each with its kind: text, or the name of a special.
 
     An unknown token that was read also has the original text.
     """
@@ -184,7 +184,7 @@ def _candidates(explanation: Explanation, values: Mapping[str, Any]) -> list[lis
 
 
 def _words(forward: Pass, leave_out: Callable[[str, str], None], *, of_labels: bool) -> dict[str, Any]:
-    """Return how much each token mattered for everything said, and the gradients of as much as is fast."""
+    """Return how much each input token mattered for each output token, and gradients for as many as is fast."""
     size, said = len(forward.read) + (1 if of_labels else len(forward.said)), len(forward.said)
     fast = int(_COSTLY / (16 * size * 3 * sum(it.numel() for it in forward.model.parameters())))
     most = min(max(fast, 1), said) if of_labels else said * (said <= fast)

@@ -45,7 +45,7 @@ class AttentionPart:
         return Difference(value, self.name, self.kind, problem)
 
     def bound(self, given: AttentionInputs) -> Bound:
-        """Return a bound on the effect of rounding on the module's output, whatever its equation."""
+        """Return a bound on the effect of rounding on the module's output, regardless of its equation."""
         afters = []
         for seed in range(DRAWS):
             generator = torch.Generator().manual_seed(seed)

@@ -50,7 +50,7 @@ class Pass:
         return self.model(*(it.expand(n, *it.shape[1:]) for it in self.inputs), **more)
 
     def log_probabilities(self, n: int = 1) -> Tensor:
-        """Return the log-probability of everything said, for n copies of the input. -> (n, R)"""
+        """Return the log-probability of each output token, for n copies of the input. -> (n, R)"""
         logits, targets = self.run(n), torch.tensor(self.targets, device=self.inputs[0].device)
         if isinstance(getattr(self.model, "head", None), SpanFinder):  # (n, S, 2)
             return logits.log_softmax(1).take_along_dim(targets[None, None], 1).sum(-1)

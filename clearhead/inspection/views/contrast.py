@@ -296,7 +296,7 @@ Choice: TypeAlias = Words | Labels | Masks
 
 
 def _alike(word: str, other: str | None) -> ConfigError:
-    """Return the error for two words that can't be told apart by their first token."""
+    """Return the error for two words whose first tokens are the same."""
     what = f"{word!r} and {other!r} begin with the same token"
     return ConfigError(what, expected="a word that begins with another token", name="not", value=other)
 

@@ -151,7 +151,7 @@ class Explanation(RecordedAttention):
 
     @cached_property
     def words(self) -> TokenAttribution:
-        """How much each token of the input mattered for what the model said.
+        """How much each input token mattered for the model's output.
 
         Raises:
             ConfigError: the model doesn't read tokens.

@@ -1,4 +1,4 @@
-"""Which tokens of the input mattered for what the model said.
+"""Attribution of the model's output to input tokens.
 
 Two methods that often agree: hide one token after the other and see how far the log-probability falls (occlusion,
 Zeiler & Fergus 2014), or add up gradients on the way from an input without information to the real one (integrated
@@ -28,11 +28,11 @@ _SHOWN, _NAME = 3, 18  # tokens for each token of the answer, columns of a token
 
 
 def attribute_tokens(forward: Pass, *, most: int | None = None) -> "TokenAttribution":
-    """Return how much each token of the input mattered for everything said.
+    """Return how much each input token mattered for each output token.
 
     Args:
         forward: a pass that reads tokens. It runs again with other vectors in place of tokens.
-        most: integrate the gradients of so many of the things said, the first ones (default: all). 0 means those of
+        most: integrate the gradients of the first `most` output tokens only (default: all). 0 means those of
             their sum, which is faster but less exact.
     """
     with uncompiled(forward.model), evaluation(forward.model):
@@ -72,7 +72,7 @@ def _scores(forward: Pass, vectors: Tensor) -> Tensor:
 
 
 def _occlude(forward: Pass, given: Tensor, blank: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the log-probabilities (R,), and how far they fall when each token is hidden, (S, R)."""
+    """Return the log-probabilities (R,), and how far they drop when each token is hidden, (S, R)."""
     whole = _scores(forward, given[None])[0]
     size = len(given)
     hidden = torch.eye(size, dtype=torch.bool, device=given.device).split(max(_TOGETHER // size, 1))

@@ -202,7 +202,7 @@ def _soundfile() -> Any:
 
 
 def _plain_wave(path: str, name: str) -> wave.Wave_read:
-    """Open a 16-bit WAV file without soundfile. All other files need it, and broken ones can't be told from them."""
+    """Open a 16-bit WAV file without soundfile. All other files need it; broken files look like those."""
     why = "it isn't a plain WAV file"
     try:
         file = wave.open(path, "rb")  # noqa: SIM115 - the caller closes it

@@ -41,7 +41,7 @@ def modality_by_name(name: str) -> Modality | None:
 
 
 def needs_labels(path: Path, modality: str) -> bool:
-    """Return whether a file is an image, audio or an array, which have no labels of their own."""
+    """Return whether a file is an image, audio or an array, none of which contain labels."""
     return path.suffix.lower() in SUFFIXES[modality] or is_array_file(path)
 
 

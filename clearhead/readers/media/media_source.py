@@ -56,7 +56,7 @@ class MediaSource(Source):
 
     @property
     def is_aligned(self) -> bool:
-        """True if the targets are in a file of their own."""
+        """True if the targets are in a separate file."""
         return len(self.report.paths) == 2
 
     @property

@@ -121,7 +121,7 @@ def is_text(prompt: str) -> bool:
 
 
 def plain_text(prompt: str, answer: str) -> str:
-    """Return the text of an example, to read or to learn a tokenizer from. Roles are on lines of their own."""
+    """Return the text of an example, to read or to learn a tokenizer from. Each role is on a separate line."""
     if is_text(prompt):
         return str(json.loads(prompt)) + answer
     return "\n".join(chain(*((it["role"], it["content"]) for it in messages_of(prompt, answer or None))))

@@ -215,7 +215,7 @@ class QuestionAnswering(Task):
     def _best_window(
         self, model: Any, question: str, context: str, search: DecodeConfig
     ) -> tuple[HeldOutQuestions, Passage]:
-        """Return the window that the answer to a question comes from, as data of its own, and the answer."""
+        """Return the window that contains the answer to a question, as separate data, and the answer."""
         from ...inspection.record.uncompiled import uncompiled
 
         held_out = self.over([Paragraph(context, (Question("", question, ()),))])

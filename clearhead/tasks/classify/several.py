@@ -1,4 +1,4 @@
-"""Classification of texts with any number of labels: a sigmoid for each label, with a threshold of its own."""
+"""Classification of texts with any number of labels: a sigmoid and a threshold for each label."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -120,7 +120,7 @@ class Classification(Task):
         return class_cross_entropy(logits, targets, smoothing=smoothing, weights=weights)
 
     def disagreement(self, logits: "Tensor", examples: LabelledExamples, rows: IntArray) -> "Tensor":
-        """Return the difference between two predictions for the texts in these rows. (2B, C), (B,) -> ()"""
+        """Return the R-Drop loss: the difference between two predictions for the same texts. (2B, C), (B,) -> ()"""
         from ..loss import disagreement
 
         (one, other), (targets, weights) = logits.chunk(2), self._targets(examples, rows)

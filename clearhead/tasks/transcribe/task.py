@@ -46,7 +46,7 @@ class TranscriptScores:
 
 
 class Transcription(Sequences):
-    """Write down what is said in a recording. Word and character error rates are the scores."""
+    """Transcribe a recording. The scores are word and character error rates."""
 
     verb = "transcribe"
     media: ClassVar[Recordings] = Recordings()
@@ -143,7 +143,7 @@ class Transcription(Sequences):
         return partial(AudioSession, sample_rate=self.config.model.size("sample_rate"))
 
     def timings(self, model: Any, recording: Any, pieces: Sequence[str]) -> "tuple[TokenTiming, ...]":
-        """Return when each token of a transcript was said, by the model's cross-attention.
+        """Return the time at which each token of a transcript was spoken, by the model's cross-attention.
 
         Raises:
             ModelError: a custom attention module doesn't report its weights.

@@ -122,7 +122,7 @@ def choose_threads(config: Recipe, task: Task, examples: Dataset) -> tuple[Recip
 
 
 def candidates(config: Config) -> list[int]:
-    """Return the numbers of threads to try: powers of two up to the number of cores, if nobody has chosen one."""
+    """Return the numbers of threads to try: powers of two up to the number of cores, if the user hasn't set one."""
     most = usual_threads(config.train)
     if config.origin("train.threads") != "machine" or threads_asked_for() or config.train.device != "cpu":
         return [most]

@@ -36,7 +36,7 @@ _POLL = 0.05  # seconds
 
 
 class EndedElsewhereError(TrainingError):
-    """The run ended because of another process, which has told the user why, so there's no message."""
+    """The run ended because of another process, which has already reported the reason, so there's no message."""
 
     def __init__(self, exit_code: int = 1) -> None:
         super().__init__("")
