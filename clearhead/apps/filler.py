@@ -26,7 +26,7 @@ class Filler(App):
 
     @property
     def mask(self) -> str:
-        """How a text spells a mask, such as "[MASK]"."""
+        """Spelling of a mask in a text, such as "[MASK]"."""
         return self.tokenizers.source.mask_name
 
     @overload

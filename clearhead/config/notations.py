@@ -42,7 +42,7 @@ class RotaryWavelengths(NamedTuple):
     Attributes:
         base: their base.
         kind: what stretches them: none, linear, llama3 or yarn.
-        scaling: the numbers of that kind, whose count tells it; see `stretched`.
+        scaling: the numbers of the scaling; their count determines its kind (see `stretched`).
     """
 
     base: float = 10_000.0

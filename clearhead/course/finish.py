@@ -108,7 +108,7 @@ def small_translator(
 
 
 def spread(items: Sequence[T], count: int) -> Sequence[T]:
-    """Return so many items, or all if there are fewer, from the whole sequence."""
+    """Return `count` evenly spread items, or all if there are fewer."""
     return items[:: max(1, len(items) // count)][:count]
 
 

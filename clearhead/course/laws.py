@@ -22,7 +22,7 @@ Law: TypeAlias = Callable[[Work], None]
 
 
 class Broken(Exception):  # noqa: N818
-    """Says how a law was broken, by which inputs, and which one if it isn't the law that was being tested."""
+    """Raised when a law is broken: how, by which inputs, and which law if it isn't the one being tested."""
 
     def __init__(self, what: str, law: str = "", /, **inputs: object) -> None:
         super().__init__(what)

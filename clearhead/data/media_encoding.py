@@ -80,7 +80,7 @@ class AudioLoader:
         return samples, audio_positions(cut, self.sample_rate)
 
     def positions(self, lengths: IntArray) -> IntArray:
-        """Return the positions of recordings with so many samples."""
+        """Return the number of positions of recordings with these numbers of samples."""
         return np.array([audio_positions(int(it), self.sample_rate) for it in lengths], np.int64)
 
     def batch(self, sources: Ragged, rows: IntArray) -> NDArray[Any]:

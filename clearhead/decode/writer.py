@@ -21,7 +21,7 @@ Grow: TypeAlias = Callable[[int], str]
 
 @dataclass(frozen=True)
 class Read:
-    """An input, and what the model reads of it.
+    """An input, and the part of it that the model reads.
 
     Attributes:
         text: the input as it was given.

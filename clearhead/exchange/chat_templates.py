@@ -106,7 +106,7 @@ def _named(template: ChatTemplate) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a program in Jinja without what doesn't change what it does.
+    """Return a Jinja program without insignificant text.
 
     Spaces in tags are removed, literals that are added are joined, and \\n in a literal is a line break.
     """

@@ -1,4 +1,4 @@
-"""How a folder of Sentence-Transformers turns states into embeddings: modules.json and the folders that it names."""
+"""Read how a Sentence-Transformers folder turns states into embeddings: modules.json and the folders that it names."""
 
 import json
 from pathlib import Path

@@ -78,7 +78,7 @@ def convert_sides(folder: Path, source_ids: Mapping[str, int], target_ids: Mappi
 
 
 def _read(path: Path) -> tuple[Any, Any]:
-    """Return the content of a model file, and what the library makes of it."""
+    """Return the content of a model file, and the library's model."""
     try:
         from sentencepiece import SentencePieceProcessor
 

@@ -22,7 +22,7 @@ def write_file(path: Path, data: bytes) -> None:
     """Replace a file atomically. If an OSError occurs, the old content is kept.
 
     If the path is a symbolic link, the file it points to is replaced. Devices and pipes are written to directly. A pipe
-    that nobody reads is an OSError, because waiting for a reader could take forever.
+    without a reader is an OSError, because waiting for a reader could take forever.
     """
     if path.exists() and not path.is_file():
         with open(path, "wb", opener=_without_waiting) as file:

@@ -1,4 +1,4 @@
-"""Record a pass of a model, and collect all that an explanation shows of it."""
+"""Record a pass of a model, and collect everything that an explanation shows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

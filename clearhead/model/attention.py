@@ -146,7 +146,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class _FusedHeads(nn.Module):
-    """What `SelfAttention` and `CrossAttention` have in common: heads with fused projections, and `attend`.
+    """Base of `SelfAttention` and `CrossAttention`: heads with fused projections, and `attend`.
 
     Both return the output only.
 

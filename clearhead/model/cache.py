@@ -65,7 +65,7 @@ class LayerCache:
             self.memory = keys, values
 
     def _newest(self, buffer: Tensor, most: int) -> Tensor:
-        """Return the newest tokens, at most so many, from the oldest to the newest. -> (R, G, S, K)"""
+        """Return the newest tokens, at most `most`, from the oldest to the newest. -> (R, G, S, K)"""
         n = min(self.held, most)
         return buffer.index_select(2, torch.arange(self.length - n, self.length, device=buffer.device) % buffer.size(2))
 

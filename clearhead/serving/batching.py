@@ -1,6 +1,6 @@
 """A queue in front of a model. One thread answers what waits, inputs with the same work together.
 
-While some inputs are being answered, the next ones gather, so that batches grow with the load and nobody waits without
+While some inputs are being answered, the next ones gather, so that batches grow with the load and none waits without
 it.
 """
 

@@ -100,7 +100,7 @@ class _Record:
 
     @property
     def order(self) -> tuple[bool, int, str]:
-        """What records are sorted by: one at a time, those of short texts first, and of equal texts together."""
+        """Sort key of records that are made one at a time: short texts first, and equal texts together."""
         return not self.begun, len(self.member.read.source), str(self.member.read.text)
 
 

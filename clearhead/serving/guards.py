@@ -1,4 +1,4 @@
-"""What every request passes through: identity, access, limits, the log and the metrics."""
+"""Guards that every request passes: identity, access, limits, the log and the metrics."""
 
 import asyncio
 import base64

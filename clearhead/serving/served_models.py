@@ -52,7 +52,7 @@ class ServedModel:
 
     @property
     def modality(self) -> str:
-        """What the model reads: "text", "image" or "audio"."""
+        """Kind of the model's input: "text", "image" or "audio"."""
         return self.app.task.modalities[0]
 
     @property

@@ -1,4 +1,4 @@
-"""What a model can be asked to do with a batch of inputs, and the groups that do it. Runs on the model's thread."""
+"""Work that a model can do on a batch of inputs, and the groups that do it. Runs on the model's thread."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _TOGETHER = 128  # inputs; more don't make a batch faster
 
 @dataclass(frozen=True)
 class Work:
-    """What to do with inputs, and how: a key of `METHODS`, or what `open_group` has a writer for.
+    """A kind of work and its settings: a key of `METHODS`, or a kind that `open_group` has a writer for.
 
     Inputs with equal work are answered together.
     """

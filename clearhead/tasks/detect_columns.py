@@ -270,6 +270,6 @@ def are_repeated(values: Sequence[str], least: int = 2) -> bool:
 
 
 def _are_few(values: Sequence[str], least: int, most: float) -> bool:
-    """Return whether so many values are distinct, and all of them are as short as labels."""
+    """Return whether the number of distinct values is in bounds, and all of them are as short as labels."""
     distinct = set(values)
     return least <= len(distinct) <= most and max(map(len, distinct)) <= _LABEL

@@ -1,4 +1,4 @@
-"""What tasks exchange with training, evaluation and the apps: examples, batches, held-out data and results."""
+"""Types that tasks exchange with training, evaluation and the apps: examples, batches, held-out data and results."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace

@@ -19,7 +19,7 @@ _AUGMENTATIONS = {"patches": IMAGES, "frames": AUDIO}
 
 
 class Declared(Protocol):
-    """What a task declares; see `Task`."""
+    """The declarations of a task; see `Task`."""
 
     verb: str
     units: Units

@@ -84,7 +84,7 @@ class ChatTemplate:
         return cls(**values)
 
     def to_json(self) -> str:
-        """Return the template as JSON, without what it doesn't have."""
+        """Return the template as JSON, without empty fields."""
         empty = {it.name: it.default for it in fields(self)}
         return json.dumps({name: it for name, it in asdict(self).items() if it != empty[name]}, ensure_ascii=False)
 

@@ -93,7 +93,7 @@ class ForeignTokenizer(Tokenizer):
 
     @property
     def mask_name(self) -> str:  # type: ignore[override]
-        """How a text spells a masked token: the token's name in the file, such as <mask>; "" if there's none."""
+        """Spelling of a masked token in a text: the token's name in the file, such as <mask>; "" if there's none."""
         mask = self.special.mask
         return "" if mask is None else self._names.get(mask, f"<{mask}>")
 

@@ -61,7 +61,7 @@ class RunOptions:
 
     @property
     def shows_progress(self) -> bool:
-        """Whether steps are reported. With a `say` of the caller's own, nothing is printed."""
+        """True if steps are reported. With a custom `say`, nothing is printed."""
         return self.progress and self.say is messages.say
 
     def in_one_of(self, processes: Processes) -> "RunOptions":

@@ -41,7 +41,7 @@ class TableRow(NamedTuple):
 
     @property
     def is_blank(self) -> bool:
-        """Whether a text is blank. Such a row isn't answered."""
+        """True if a text is blank. Such a row isn't answered."""
         return not all(map(str.strip, self.texts))
 
 

@@ -1,4 +1,4 @@
-"""What this machine can do: how fast it reads and copies memory, and how fast it multiplies matrices."""
+"""Measure the machine's limits: how fast it reads and copies memory, and how fast it multiplies matrices."""
 
 import time
 from collections.abc import Callable

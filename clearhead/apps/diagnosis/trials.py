@@ -52,12 +52,12 @@ class Trials:
 
     @cached_property
     def noise(self) -> float:
-        """What another seed changes, as a share of the loss; at least 2%."""
+        """The change from another seed, as a share of the loss; at least 2%."""
         other = self.run(self.subject.config, seed=self.subject.config.train.seed + 1)
         return max(abs(other - self.own) / max(self.own, 1e-9), 0.02)
 
     def gain(self, loss: float) -> float:
-        """Return what a trial that reaches this loss saves of it, less the noise, as a share."""
+        """Return the share of the loss that a trial with this loss saves, minus the noise."""
         share = (self.own - loss) / max(self.own, 1e-9)
         return share - self.noise if share > 0.02 else min(share, 0.0)
 

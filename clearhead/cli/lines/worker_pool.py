@@ -41,7 +41,7 @@ class WorkerPool:
     """Answers chunks in worker processes with one thread each.
 
     A worker that dies is replaced, and its lines are answered again in two halves. A line that's alone when a second
-    worker dies of it gets what `unanswered` returns. `answer` should have answered some lines before, so that the
+    worker dies of it gets the result of `unanswered`. `answer` should have answered some lines before, so that the
     weights are in memory. A worker is also replaced for the next lines to be answered with another engine.
     """
 
@@ -66,12 +66,12 @@ class WorkerPool:
 
     @property
     def is_hungry(self) -> bool:
-        """Whether no chunk is waiting for a worker."""
+        """True if no chunk is waiting for a worker."""
         return not self._queue
 
     @property
     def is_idle(self) -> bool:
-        """Whether no chunk is waiting or being answered."""
+        """True if no chunk is waiting or being answered."""
         return not self._queue and not any(worker.chunk for worker in self._workers)
 
     def put(self, chunks: Iterable[Chunk]) -> None:

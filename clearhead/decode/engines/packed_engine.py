@@ -118,7 +118,7 @@ def packed(model: nn.Module, precision: str) -> nn.Module:
 
 
 class _Packed:
-    """What both engines of packed weights can run, and how they open it."""
+    """Base of both engines with packed weights: their requirements, and how they open a model."""
 
     precisions: ClassVar[tuple[str, ...]] = ("fp32", "bf16", "int8")
 

@@ -15,7 +15,7 @@ _WITHOUT_EFFECT = ("alignment_layer", "alignment_heads", "multi_query_attention"
 
 
 class Variables:
-    """The variables of a file. It keeps account of those that were read.
+    """The variables of a file. It keeps track of those that were read.
 
     Args:
         path: the file.

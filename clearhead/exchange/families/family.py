@@ -94,7 +94,7 @@ class Family(ABC):
         return list(dict.fromkeys(self.architectures.values()))
 
     def tasks_of(self, task: str) -> Sequence[str]:
-        """Return the tasks that a model can be used for whose class is for this one."""
+        """Return the tasks that a model can be used for if its class is for this one."""
         return (task,)
 
     def settings(self, hf_config: HfConfig, tokens: Mapping[str, int]) -> dict[str, Any]:

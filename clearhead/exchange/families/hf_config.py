@@ -29,7 +29,7 @@ _NUMBERS = (
 
 
 class HfConfig:
-    """The settings of a config.json. It keeps account of those that were read.
+    """The settings of a config.json. It keeps track of those that were read.
 
     Args:
         values: its content.

@@ -1,4 +1,4 @@
-"""What the scripts of a page can run. Everything else is rejected by name."""
+"""Check that the scripts of a page can run a model. Unsupported settings are rejected by name."""
 
 from collections.abc import Mapping
 from dataclasses import fields

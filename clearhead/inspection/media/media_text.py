@@ -121,7 +121,7 @@ def render_occlusion(read: MediaInput, found: Occlusion, names: Sequence[str], *
 
 
 def _most(found: Occlusion, names: Sequence[str]) -> list[str]:
-    """Return a line for each of the parts whose absence costs most."""
+    """Return a line for each of the most important parts."""
     falls = found.falls.sum(0)
     lines = [f"{'hidden':<18}{'log p falls by':>14}{'attention':>11}{'rollout':>9}"]
     for number in np.argsort(-falls, kind="stable")[:_NAMED].tolist():

@@ -29,7 +29,7 @@ class Occlusion:
     Attributes:
         groups: the positions that each part consists of.
         rows: what was scored: the tokens of the answer, or the label.
-        falls: the fall of each row's log-probability when a part is hidden, (R, G).
+        falls: the drop in each row's log-probability when a part is hidden, (R, G).
         attention: attention of each row to each part, averaged over heads, (R, G).
         rollout: the same, followed through all layers, (R, G).
     """
@@ -42,7 +42,7 @@ class Occlusion:
 
     @property
     def maps(self) -> tuple[NDArray[np.float64], ...]:
-        """Falls (0 at least), attention and rollout, with the value of each part at all of its positions, (R, S)."""
+        """Drops (at least 0), attention and rollout, with the value of each part at all of its positions, (R, S)."""
         last, sizes = self.groups[-1][-1] + 1, [len(it) for it in self.groups]
         found = []
         for values in (self.falls.clip(0), self.attention, self.rollout):

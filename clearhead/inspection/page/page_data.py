@@ -36,7 +36,7 @@ _COSTLY = 2e11  # multiplications for the gradients of each token of the answer 
 
 @dataclass
 class PageData:
-    """What the page shows. `left_out` says what is missing and why."""
+    """The data that the page shows. `left_out` lists what is missing, with the reasons."""
 
     values: dict[str, Any]
     left_out: list[dict[str, str]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""One forward pass of a model over one input: what every view looks at."""
+"""One forward pass of a model over one input, the basis of every view."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from .trace import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
-    """What a model reads, and what it says about it. It can be recorded, and run again.
+    """A model's input and its output. A pass can be recorded, and run again.
 
     Attributes:
         inputs: what it reads, in the order of its arguments: each (1, ...).

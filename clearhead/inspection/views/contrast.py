@@ -1,4 +1,4 @@
-"""What a model chose, and why this and not that: a logit, or the difference of two, as a projection of its last state.
+"""Why a model chose one token or label over another: a logit, or a difference of two, projected from the last state.
 
 Words, labels and masks each know how to name what was chosen, and how the model reads it from its last stack.
 """

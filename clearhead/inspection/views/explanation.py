@@ -151,7 +151,7 @@ class Explanation(RecordedAttention):
 
     @cached_property
     def words(self) -> TokenAttribution:
-        """How much each input token mattered for the model's output.
+        """Importance of each input token for the model's output.
 
         Raises:
             ConfigError: the model doesn't read tokens.
@@ -165,7 +165,7 @@ class Explanation(RecordedAttention):
         """Return the explanation with `words` and occlusion of a label, which is by default the most likely one.
 
         Args:
-            label: a label of the model, or what tells it from the others of several targets.
+            label: a label of the model, or a name that is unique among several targets.
 
         Raises:
             ConfigError: there's no such label, or the model isn't a classifier.
@@ -179,7 +179,7 @@ class Explanation(RecordedAttention):
 
     @property
     def chosen(self) -> Choice:
-        """What the model chose, and from what. Raise ConfigError if the task has neither words nor labels."""
+        """The model's choice and its alternatives. Raise ConfigError if the task has neither words nor labels."""
         if self.choice is None:
             what = "this task has no word or label to explain"
             raise ConfigError(what, expected="a model that writes or classifies", name="why")
@@ -247,7 +247,7 @@ class Explanation(RecordedAttention):
 
     @property
     def _described(self) -> tuple[str, Iterable[str]]:
-        """What the model read: what it's called, and its positions in words."""
+        """The model's input: a name for it, and its positions in words."""
         return "text", next(iter(self.tokens.values()))
 
     def _accuracy(self) -> str:

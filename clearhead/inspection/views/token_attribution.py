@@ -114,7 +114,7 @@ def _path(forward: Pass, given: Tensor, blank: Tensor, points: int, most: int) -
 
 @dataclass(frozen=True)
 class TokenAttribution:
-    """How much each token of the input mattered. A positive number supports the answer.
+    """Importance of each input token. A positive number supports the answer.
 
     Attributes:
         tokens: the names of the input's tokens, S.

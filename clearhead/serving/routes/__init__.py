@@ -1,1 +1,1 @@
-"""What each path answers: LibreTranslate's API, OpenAI's, the tasks, and the page."""
+"""Handlers of all paths: LibreTranslate's API, OpenAI's, the tasks, and the page."""

@@ -43,7 +43,7 @@ _ROWS = 1024  # of logits at once, in evaluations; the loss needs fewer
 
 @dataclass(frozen=True)
 class Division:
-    """A way to save memory: divide each batch into so many parts, and checkpoint activations or not."""
+    """A way to save memory: divide each batch into a number of parts, and checkpoint activations or not."""
 
     micro_batches: int
     checkpointed: bool
@@ -59,7 +59,7 @@ class _Batch:
     each: tuple[int, int]  # bytes of an example
 
     def activations(self, parts: int, *, checkpointed: bool) -> float:
-        """Return the bytes of the activations of one of so many parts."""
+        """Return the bytes of the activations of one part, if a batch has this number of parts."""
         return self.fixed[checkpointed] + self.each[checkpointed] * math.ceil(len(self.rows) / parts)
 
 
@@ -69,7 +69,7 @@ def fit(config: Config, task: Task, examples: Dataset, processes: int = 1) -> tu
     The settings so far include the model's shape. So many `processes` share each batch.
 
     Raises:
-        ConfigError: no choice keeps to the limit. The message gives the smallest limit that works, or an estimate of it
+        ConfigError: no choice fits the limit. The message gives the smallest limit that works, or an estimate of it
             if no trial step has checked that.
     """
     trial, most, excess = MemoryTrial(config, task, examples, processes), _AIM * read_size(config.train.memory), 1.0

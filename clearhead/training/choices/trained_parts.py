@@ -1,4 +1,4 @@
-"""Which weights a run trains: all, all but frozen parts, or an adapter of a trained model (LoRA, Hu et al. 2021)."""
+"""Weights that a run trains: all, all but frozen parts, or an adapter of a trained model (LoRA, Hu et al. 2021)."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

@@ -152,7 +152,7 @@ class Processes:
             torch.set_num_threads(min(torch.get_num_threads(), max(1, share)))
 
     def check_supports(self, config: Config, *, warm_start: bool) -> None:
-        """Raise ConfigError if so many processes can't train with these settings."""
+        """Raise ConfigError if this number of processes can't train with these settings."""
         if self.count == 1:
             return
         if warm_start:

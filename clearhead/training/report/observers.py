@@ -1,4 +1,4 @@
-"""What `train` can write next to its metrics: event files for TensorBoard, and the film of a watched text."""
+"""Optional outputs of `train` next to its metrics: event files for TensorBoard, and the film of a watched text."""
 
 import math
 import shutil
