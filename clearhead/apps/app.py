@@ -154,7 +154,7 @@ class App(RowAnswers):
             return verify(subject_of(self.loaded, self.decode_config(), read, seed))
 
     def calibrate(self, evaluation: "Evaluation") -> Path:
-        """Write `confidence.json` into the model folder, so that confidence is that on these data. Return its path.
+        """Write `confidence.json` into the model folder, which calibrates confidence on this data. Return its path.
 
         Raises:
             DataError: there are fewer than 20 answers, or they have no probabilities.

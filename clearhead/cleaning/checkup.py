@@ -191,7 +191,7 @@ def _check(
 
 
 def _model_faults(faults: Faults, part: list[Example], sides: list[list[str]], kind: str) -> list[str]:
-    """Add what models of the data itself find, and return notes on what they couldn't check."""
+    """Add the faults that models of the data find, and return notes on checks that weren't possible."""
     columns = [Column(side) for side in sides]
     found = language_faults(columns, faults.places("encoding"))
     faults.add("swapped", found.swapped)

@@ -1,4 +1,4 @@
-"""Examples that nearly repeat another one: with typing errors, a word twice, a word more or less, or in another order.
+"""Examples that nearly repeat another one: with typos, a repeated word, one word more or fewer, or another word order.
 
 Candidates share min-hashes of their character trigrams (Broder 1997). Different translations of a text are no
 duplicates, so a copy must look damaged: it has a word, or words next to each other, that no other text has.
@@ -77,7 +77,7 @@ class _Words:
         return (0, less) if abs(less) >= _IMPROBABLE and self._is_misspelt(words, others) else None
 
     def _misplaced(self, one: list[str], other: list[str], extra: list[str]) -> tuple[int, float] | None:
-        """Return the fault of texts with a word more, a word less or another order of words.
+        """Return the fault of texts with one word more, one word fewer or a different word order.
 
         A faulty text isn't fluent: most words have neighbours that they don't have in other texts. A word more or less
         is also a fault if few texts have it, since few translations can do without it.

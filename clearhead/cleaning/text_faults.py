@@ -39,7 +39,7 @@ _DIGITS = range(9, 16)  # of a phone number
 
 @dataclass(frozen=True)
 class _Codec:
-    """The characters of a single-byte encoding, as patterns for what it makes of UTF-8."""
+    """The characters of a single-byte encoding, as patterns of wrongly decoded UTF-8."""
 
     name: str
     bytes: dict[str, int]

@@ -41,7 +41,7 @@ class ProgressLine:
         self._write(f"{_CLEAR}{done:,} of {total:,}{self._left(done, total)}  {what}")
 
     def lines(self, done: int, share: float | None) -> None:
-        """Rewrite the line with a number of lines done, and the share of the input that they are, if it's known."""
+        """Rewrite the line with the number of lines done, and their share of the input, if known."""
         rest = "" if share is None else f"  {share:.0%}{self._left(share, 1)}"
         self._write(f"{_CLEAR}{done:,} lines{rest}")
 

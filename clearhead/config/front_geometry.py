@@ -1,4 +1,4 @@
-"""Sizes of what the front ends of images and audio make of their input, without torch."""
+"""Output sizes of the front ends for images and audio, computed without torch."""
 
 PAD_SAMPLE = -32768  # marks padding in a batch of recordings: the one 16-bit value that no sample has
 WINDOW, HOP = 0.025, 0.010  # seconds of a spectrogram's window, and between two windows

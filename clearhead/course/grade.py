@@ -1,6 +1,6 @@
 """All exercises, in the paper's order, the folder that a student works in, and the grades.
 
-An exercise is graded in a process of its own, since a student's code may loop, exit or print.
+An exercise is graded in a separate process, since a student's code may loop, exit or print.
 """
 
 import importlib

@@ -39,7 +39,7 @@ class ModelHandle(Protocol):
 
     @property
     def needs_module(self) -> bool:
-        """True if only the torch module computes what it should, as when parts of it are switched off."""
+        """True if only the torch module gives correct results, for example because parts are switched off."""
 
     def module(self) -> "nn.Module":
         """Return the torch module on its device. The first call loads it."""

@@ -114,7 +114,7 @@ class Search:
         return step
 
     def drop(self, sentences: Sequence[int]) -> None:
-        """Give up these sentences. Their rows are free at once."""
+        """Drop these sentences. Their rows are free immediately."""
         rows = np.flatnonzero(~np.isin(self.beams.sentences, sentences))
         self._keep(rows, _unmoved(*self.tokens.shape), self.tokens.shape[1])
 

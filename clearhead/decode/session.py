@@ -271,7 +271,7 @@ def _check_length(most: int | None, name: str, length: int, fix: str) -> None:
 
 
 def _batches(lengths: list[int], most: int) -> Iterator[list[int]]:
-    """Yield the indices of each batch, longest first, so that too little memory shows in the first batch.
+    """Yield the indices of each batch, longest first, so that running out of memory happens in the first batch.
 
     `most` is the number of tokens in a batch, counting each source as the longest one.
     """

@@ -102,7 +102,7 @@ class Writer(ABC, Generic[R]):
         """Return the best answer of a record, which has a `text`."""
 
     def finish(self, read: Read, answers: Sequence[Hypothesis]) -> Generator[None, None, R]:
-        """Make a record that needs the model once more. Yields between steps, so that a server can do other work."""
+        """Make a record that needs another model call. Yields between steps, so that a server can do other work."""
         yield from ()
         return self.record(read, answers)
 

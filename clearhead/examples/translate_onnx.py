@@ -1,4 +1,4 @@
-"""Translate with ONNX Runtime alone, greedily, a sentence a line.
+"""Translate with ONNX Runtime only: greedy search, one sentence per line.
 
 python translate_onnx.py DIR < in > out
 

@@ -87,7 +87,7 @@ def _tokens(tokenizer: str, size: int) -> list[str]:
 
 
 def engine_files(config: ModelConfig, weights: Weights, precision: str = "fp32") -> dict[str, bytes]:
-    """Return the files for `Ct2Engine`, which names tokens by their ids. Sources come with their BOS and EOS."""
+    """Return the files for `Ct2Engine`, which names tokens by their ids. Sources include BOS and EOS."""
     names = [[str(i) for i in range(size)] for size in config.vocabulary_sizes.values()]
     if config.topology == "encoder-decoder":
         config = replace(config, begin=False, end=False)

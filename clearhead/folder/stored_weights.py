@@ -1,4 +1,4 @@
-"""The tensors of a safetensors file, as views of its bytes, and what a model's weights have to be.
+"""The tensors of a safetensors file, as views of its bytes, and checks of a model's weights.
 
 8 bytes with the length of a header | JSON with the type, shape and place of each tensor | numbers
 """

@@ -111,7 +111,7 @@ class ModuleChoice(Generic[P]):
         return made
 
     def _try(self, name: str, made: P, offered: Mapping[str, Any]) -> None:
-        """Raise ConfigError if a module returns wrong shapes. Torch's random numbers stay what they would be."""
+        """Raise ConfigError if a module returns wrong shapes. The state of torch's random numbers is unchanged."""
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             made.eval()
             for method, trial in self.trials(offered).items():

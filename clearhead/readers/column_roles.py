@@ -57,7 +57,7 @@ class Roles:
         return "NUL character" if "\0" in source or "\0" in target else None
 
     def labels_in(self, cell: str) -> str:
-        """Return a target as it is, or the labels in its cell, one per line."""
+        """Return a target unchanged, or the labels in its cell, one per line."""
         if self.targets:
             raise _columns_needed("this data has no columns")
         return joined_labels(cell.split(self.separator)) if self.separator else cell
@@ -167,7 +167,7 @@ class Roles:
         return sources, target
 
     def _completed(self, sample: Sample, source: int | None, target: int | None) -> tuple[int, int] | None:
-        """Return both columns, of which one is known."""
+        """Return both columns, given one of them."""
         known = target if source is None else source
         if not self.source_names:
             pair = named_pair(sample.words, sample.cells) or sample.texts()

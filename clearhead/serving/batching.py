@@ -1,4 +1,4 @@
-"""A queue in front of a model. One thread answers what waits, inputs with the same work together.
+"""A queue in front of a model. One thread answers the waiting inputs, those with the same work together.
 
 While some inputs are being answered, the next ones gather, so that batches grow with the load and none waits without
 it.
@@ -22,7 +22,7 @@ _WEIGHT = 0.1  # of the newest time per input in the average
 
 
 class AbandonedError(Exception):
-    """Nobody waits any more for what is being computed."""
+    """No client waits for the current computation any more."""
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""Bodies of requests and responses: strict JSON, forms, and errors in the shape of the API that a path belongs to."""
+"""Bodies of requests and responses: strict JSON, forms, and errors in the format of the API that a path belongs to."""
 
 import re
 from collections.abc import AsyncIterator

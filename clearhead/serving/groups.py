@@ -54,7 +54,7 @@ class AtOnce:
         self._inputs.pop(number, None)
 
     def step(self) -> list[tuple[int, Any]]:
-        """Answer all inputs. One that can't be answered fails no other."""
+        """Answer all inputs. An input that fails doesn't affect the others."""
         inputs, self._inputs = self._inputs, {}
         return list(zip(inputs, self._answers(list(inputs.values())), strict=True))
 

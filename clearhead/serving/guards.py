@@ -30,7 +30,7 @@ _SAFE = ("GET", "HEAD", "OPTIONS")
 
 @dataclass(frozen=True)
 class Access:
-    """Who may ask: with which keys (none: everyone), at which names of this server, and from which websites' scripts.
+    """Access rules: the accepted keys (none: everyone), host names of this server, and websites whose scripts may ask.
 
     Localhost and all IP addresses are always names of this server.
     """

@@ -57,7 +57,7 @@ class ServedModel:
 
     @property
     def examples(self) -> list[str]:
-        """Texts to try the model with, if it needs nothing else."""
+        """Texts to try the model with, if it needs no other input."""
         return self.app.loaded.examples() if self.modality == "text" and self.verb != "answer" else []
 
     @property
@@ -111,7 +111,7 @@ class ModelName:
 
 
 def with_adapters(models: Sequence[ModelName], adapters: Sequence[ModelName]) -> list[ModelName]:
-    """Return models, and the models that adapters make of them. Each adapter belongs to those with its base's weights.
+    """Return models, and these models with adapters. Each adapter belongs to those with its base's weights.
 
     Raises:
         ModelError: a folder is no adapter, or none of the models is its base.
@@ -185,7 +185,7 @@ class ModelShelf:
         return [model for model in self.of_task("translate") if not model.is_variant]
 
     def find(self, name: str | None, *verbs: str) -> ServedModel:
-        """Return the model of a task, by its name or, if it's the only one that isn't made by an adapter, without.
+        """Return the model of a task, by its name or without a name if it's the only one without an adapter.
 
         Raises:
             RequestError: there's no such model, or several.

@@ -136,7 +136,7 @@ def _kind_of(sample: Sample, places: Sequence[int]) -> str:
 
 
 def _may_be_flags(cells: Sequence[str]) -> bool:
-    """Return whether a column may have 0 and 1: with a few other values, a single one, or marks of unknown ones."""
+    """Return whether a column is probably 0 and 1, with a few other values or marks for unknown ones."""
     others = [it.strip().casefold() for it in cells if flag(it) is None]
     flags = {*map(flag, cells)} - {None}
     return len(others) <= _STRANGE * len(cells) or len({*others} - _UNKNOWN) <= (len(flags) == 2)

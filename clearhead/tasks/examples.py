@@ -94,7 +94,7 @@ class EvaluationResult:
     certainty: FloatArray | None = None
 
     def confidence(self) -> Confidence | None:
-        """Return what the certainty of these answers was worth; None if there are too few, or it isn't known."""
+        """Return the calibration of these answers; None if there are too few, or their certainty isn't known."""
         return None if self.certainty is None else Confidence.of(self.certainty, self.singly())
 
 

@@ -83,7 +83,7 @@ _READ = 1_000  # files read for a preview
 
 
 def media_preview(corpus: Any, config: Config) -> Generator[str, None, set[str]]:
-    """Yield the sizes of some files, those that can't be read, and what the model would make of them.
+    """Yield the sizes of some files, those that can't be read, and the model's view of them.
 
     Returns the names of those that can't be read.
 

@@ -129,7 +129,7 @@ def whole_length(reader: SourceReader, source: Sequence[Any], cut: int) -> int:
 
 
 def on_device(numbers: "NDArray[Any]", device: str) -> "Tensor":
-    """Copy numbers to a device, which doesn't have to be waited for. On a CPU, they aren't copied."""
+    """Copy numbers to a device, without waiting for it. On a CPU, they aren't copied."""
     import torch
 
     tensor = torch.from_numpy(numbers)

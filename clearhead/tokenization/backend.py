@@ -99,7 +99,7 @@ def _check_merges(model: dict[str, Any]) -> None:
 
 
 def _try(pattern: str) -> None:
-    """Split texts in which patterns that backtrack exponentially get lost. Raise PanicError if one does."""
+    """Split texts that make patterns backtrack exponentially. Raise PanicError if one does."""
     words = re.findall(r"[^\W_]+", pattern)
     starts = dict.fromkeys([*_LETTERS, *words, *"".join(words), "".join(words)])
     split = pre_tokenizers.Split(Regex(pattern), "isolated")

@@ -28,7 +28,7 @@ def blocks_of(model: nn.Module) -> Iterator[nn.Module]:
 
 
 def change_training(model: nn.Module, change: Callable[[Forward], Forward]) -> None:
-    """Let the blocks run another function than their own `forward` in training: the one that `change` makes of it.
+    """Replace the `forward` of all blocks in training with the function that `change` returns for it.
 
     Copies of the model do the same. Without gradients, blocks run as before.
     """

@@ -1,4 +1,4 @@
-"""CSV and TSV files with new columns. New cells are added to the bytes of each row, so quotes and line ends stay."""
+"""CSV and TSV files with new columns. Cells are added to the bytes of each row, which preserves quotes and line endings."""
 
 import csv
 import re
@@ -78,7 +78,7 @@ class DelimitedTable(TableFile):
         return self.dialect.separator.join([record.removesuffix(end), *map(self._spelled, cells)]) + end
 
     def _spelled(self, cell: str) -> str:
-        """Return the text of a cell with quotes if it needs them. Without quotes, it can't have line ends or tabs."""
+        """Return the text of a cell with quotes if it needs them. Without quotes, it can't have line breaks or tabs."""
         if not self._special.search(cell):
             return cell
         return '"' + cell.replace('"', '""') + '"' if self.dialect.quoted else self._special.sub(" ", cell)

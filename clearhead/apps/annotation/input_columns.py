@@ -44,7 +44,7 @@ def input_columns(
 
 
 def names_columns(sample: Sample, asked: str, roles: Roles, inputs: Sequence[str]) -> bool:
-    """Return whether the first row has names by which columns are asked for or known, so it's a header."""
+    """Return whether the first row is a header: it has requested or well-known column names."""
     plain = [name.strip() for name in sample.names]
     if {asked, *(part.strip() for part in asked.split(","))} & {*plain} - {""}:
         return True
@@ -64,7 +64,7 @@ def _detected(sample: Sample, roles: Roles, *, reverse: bool) -> tuple[int, ...]
 
 
 def _named(sample: Sample, roles: Roles, *, reverse: bool = False) -> int | None:
-    """Return the column whose name says that it's the source. Languages are known if there are two."""
+    """Return the column that is the source by its name. Names of languages count if there are two."""
     if not roles.source_names and (pair := named_pair(sample.words, sample.cells)):
         return pair[reverse]
     return (roles if roles.source_names else LABELLED).named(sample.words)[0]

@@ -27,7 +27,7 @@ class JsonTable(TableFile):
 
     @property
     def names(self) -> set[str]:
-        """All keys of all objects, for which the whole file is read."""
+        """All keys of all objects. This reads the whole file."""
         return self._keys if self.extent else set()
 
     @property

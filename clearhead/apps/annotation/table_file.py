@@ -15,7 +15,7 @@ MOST_ROWS, MOST_BYTES = 2000, 8 << 20  # per group of rows, which limits the mem
 
 
 class TableRow(NamedTuple):
-    """A row of a table. When it's pickled, for a worker, `content` and `size` stay behind.
+    """A row of a table. When it's pickled, for a worker, `content` and `size` are left out.
 
     Attributes:
         number: its line in the file, or its number in a file without lines, from 1.

@@ -65,7 +65,7 @@ def subject_of(loaded: LoadedModel, decode: DecodeConfig, data: Any = None, seed
 
 
 def _of_any(task: Task, maker: SubjectMaker) -> Subject:
-    """Return the subject for any task, of which only the topology is known. There's a loss if there is data."""
+    """Return the subject for any task, given only its topology. It has a loss if there is data."""
     model = maker.model
     examples, found = maker.examples() if maker.data is not None else (None, "")
     sides = [] if examples is None else maker.pick(examples)

@@ -64,7 +64,7 @@ def _relation(subject: Subject) -> Finding | None:
 
 
 def relation(sources: Sequence[str], targets: Sequence[str]) -> tuple[float, float]:
-    """Return how much more often words of both sides occur together than in shuffled data, and the doubt about it.
+    """Return how much more often words of both sides occur together than in shuffled data, and the uncertainty of that.
 
     The sum of all squared correlations between frequent words of both sides is compared with those for shuffled
     targets. Lengths count as a word. The doubt is 1 if data is like the shuffled one, and 0 if it's surely related.
@@ -108,7 +108,7 @@ def _words(text: str) -> Sequence[str]:
 
 
 def _other_column(subject: Subject) -> str:
-    """Return the first target column, by its number, whose texts do belong to the sources; "" if there's none."""
+    """Return the first target column, by its number, whose texts belong to the sources; "" if there's none."""
     for number in range(1, 9):
         data = replace(subject.config.data, target_column=str(number), labels=())
         try:

@@ -228,7 +228,7 @@ def _settings(trials: Trials) -> Iterator[Finding]:
 
 
 def _enough(subject: Subject, names: Sequence[str]) -> float:
-    """Return the gain for which a setting is blamed with a weight of 0.63.
+    """Return the gain at which a setting is blamed with a weight of 0.63.
 
     A kind of optimizer or layer, or a small model, is a choice even if others learn faster. For numbers, the less the
     run has learned, the less is enough.

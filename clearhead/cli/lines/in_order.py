@@ -96,7 +96,7 @@ class InOrder:
                 yield done.places, done.answers
 
     def _chunks(self, group: _Group) -> list[Chunk]:
-        """Divide a group into chunks of lines of similar length, longest first, so that all workers end together.
+        """Divide a group into chunks of lines of similar length, longest first, so that all workers finish together.
 
         They don't depend on the number of workers, since the last digits of a result can depend on its batch.
         """

@@ -30,7 +30,7 @@ Answer: TypeAlias = Callable[[Sequence[Place]], list[Printed]]
 
 @dataclass(frozen=True)
 class Chunk:
-    """Lines that are answered together, their indices in their group, and how many workers have died of them."""
+    """Lines that are answered together, their indices in their group, and how many workers they have killed."""
 
     places: Sequence[Place]
     rows: Sequence[int]

@@ -59,7 +59,7 @@ def _add_example(parser: Parser) -> None:
 
 
 def _examples() -> dict[str, list[Path]]:
-    """Return the files of each example by its name; the first one says what it is."""
+    """Return the files of each example by its name; the first one describes it."""
     found: dict[str, list[Path]] = {}
     for path in sorted(_EXAMPLES.glob("[!.]*.*"), key=lambda it: (it.stem, it.suffix != ".py")):
         found.setdefault(path.stem, []).append(path)

@@ -126,7 +126,7 @@ class Ct2Engine:
                 )
 
     def _begin(self, batch: Batch, places: Sequence[int], beam: int, limit: int) -> list[Any]:
-        """Start a search for answers of at most `limit` steps to sources that are alike. Return the coming results."""
+        """Start a search for answers of at most `limit` steps to similar sources. Return the pending results."""
         request = batch.requests[places[0]]
         options: dict[str, Any] = {
             "beam_size": beam,

@@ -91,5 +91,5 @@ def written_rotation(model: ModelConfig) -> dict[str, Any]:
 
 
 def _plain(number: float) -> float:
-    """Return whole numbers as int, so that they're written without a point."""
+    """Return whole numbers as int, so that they're written without a decimal point."""
     return int(number) if number.is_integer() else number

@@ -1,1 +1,1 @@
-"""Marian's own form of models, in which OPUS-MT publishes them."""
+"""Marian's model format, in which OPUS-MT publishes its models."""

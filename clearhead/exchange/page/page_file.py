@@ -90,7 +90,7 @@ def embedded_document(about: Mapping[str, Any], weights: bytes) -> str:
 
 
 def _about(loaded: LoadedModel, command: str) -> dict[str, Any]:
-    """Return all that the scripts know about a model, except for its tokenizers and weights."""
+    """Return everything that the scripts know about a model, except for its tokenizers and weights."""
     config, name = loaded.config, loaded.path.resolve().name
     task, model, special = config.train.task or "translate", config.model, config.model.special
     decode = {it: getattr(config.decode, it) for it in _SEARCH} | {"eos": special.eos}

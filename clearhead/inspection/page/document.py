@@ -76,7 +76,7 @@ def document(
 
 
 def joined_scripts(entry: str, folders: Sequence[Traversable] = STATIC) -> str:
-    """Return an entry script and all that it needs as one, each after those that it imports."""
+    """Return an entry script and all scripts that it needs as one, each after those that it imports."""
     found: dict[str, str] = {}
 
     def add(name: str) -> None:

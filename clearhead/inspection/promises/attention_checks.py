@@ -79,7 +79,7 @@ def recorded_calls(
 
 
 def in_order(given: AttentionInputs, order: Sequence[int]) -> AttentionInputs:
-    """Return inputs with the keys in `order`, which may be a subset. Values, mask and bias are reordered too."""
+    """Return inputs with the keys in `order`, which may be a subset. Values, mask and bias are reordered, too."""
     mask, bias = (it if it is None or it.size(-1) == 1 else it[..., order] for it in (given.mask, given.bias))
     return replace(given, k=given.k[:, :, order], v=given.v[:, :, order], mask=mask, bias=bias)
 

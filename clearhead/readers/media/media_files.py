@@ -33,7 +33,7 @@ _CELLS = re.compile(rb'[",;\t]')
 
 
 def modality_by_name(name: str) -> Modality | None:
-    """Return what a file is by its name; None if it's neither an image nor audio."""
+    """Return the modality of a file by its name; None if it's neither an image nor audio."""
     suffix = Path(name).suffix.lower()
     if suffix in SUFFIXES["image"] or split_item(name) is not None:
         return "image"
@@ -125,7 +125,7 @@ def manifest_in(folder: Path) -> Path | None:
 
 
 def _is_unseen(path: str | Path | Input) -> bool:
-    """Return whether data is read only once, so that it can't be inspected."""
+    """Return whether data can be read only once, and so can't be inspected."""
     if isinstance(path, Input):
         return not isinstance(path, Rows)
     return str(path) == STDIN or is_stream(path)
@@ -158,7 +158,7 @@ def _of_folder(folder: Path) -> Iterator[Modality | None]:
 
 
 def _of_lines(table: Input, *, header: bool = True) -> Iterator[Modality | None]:
-    """Yield what a cell of each line names. A first line without such a cell may be a header."""
+    """Yield the file that a cell of each line names. A first line without such a cell may be a header."""
     for number, line in enumerate(itertools.islice(read_lines(table), _LINES + 1)):
         cells = (cell.decode("utf-8", "replace").strip() for cell in _CELLS.split(line, _MOST_CELLS))
         kind: Modality | None = next((it for cell in cells if (it := _of_cell(cell))), None)

@@ -1,4 +1,4 @@
-"""Answer a request with a model as long as its client is there, at once or as server-sent events."""
+"""Answer a request with a model while its client is connected, in one piece or as server-sent events."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence

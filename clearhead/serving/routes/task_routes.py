@@ -171,7 +171,7 @@ async def explain(request: Request) -> Response:
 
 
 def _streamable(model: ServedModel, search: dict[str, Any]) -> dict[str, Any]:
-    """Return the search without beams, unless they're asked for: which answer is best is known only at the end."""
+    """Return greedy search unless beams are requested, because the best beam is known only at the end."""
     samples = model.app.decode_config(**search).sample
     return {"n_best": 1, **({} if samples else {"beam": 1}), **search}
 

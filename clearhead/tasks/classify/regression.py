@@ -112,7 +112,7 @@ def standardised(values: FloatArray, scale: tuple[float, float]) -> Ragged:
 def rescaled(
     weights: "Mapping[str, Tensor]", scale: tuple[float, ...], new: tuple[float, ...] = ()
 ) -> "Mapping[str, Tensor]":
-    """Return weights whose head says the same numbers, standardised in another way. Those without a head stay.
+    """Return weights whose head predicts the same numbers with another standardisation. Others stay unchanged.
 
     Args:
         weights: the weights of a model or an adapter.

@@ -158,7 +158,7 @@ class MemoryTrial:
         return self._before + max(self.state + self.activations(way), saving)
 
     def measure(self, way: Division) -> float | None:
-        """Return the peak memory of two steps and a checkpoint in bytes; None if this system doesn't tell."""
+        """Return the peak memory of two steps and a checkpoint in bytes; None if the system doesn't report it."""
         parts = way.micro_batches * self.processes
         heaviest = max(self._batches, key=lambda it: it.activations(parts, checkpointed=way.checkpointed))
         part = max(divided(heaviest.rows, parts), key=lambda it: (len(it), self.plan.predictions(it)))

@@ -93,7 +93,7 @@ class ThreadTiming:
 
     @property
     def threads(self) -> int:
-        """The smallest number of threads that no other clearly beats. What it leaves idle, other programs can use."""
+        """The smallest number of threads that no other clearly beats. Idle cores are left to other programs."""
         best = min(self.seconds.values())
         return min(count for count, seconds in self.seconds.items() if seconds < _WORTH * best)
 
@@ -165,7 +165,7 @@ class OtherPrograms:
         self._begun = time.perf_counter(), _busy(), time.process_time()
 
     def cores(self) -> float:
-        """Return the number of cores in use so far, on average: 0 where the system doesn't tell (only Linux does)."""
+        """Return the number of cores in use so far, on average: 0 if the system doesn't report it, as only Linux does."""
         begun, busy, own = self._begun
         used = _busy() - busy - (time.process_time() - own)
         return max(used / max(time.perf_counter() - begun, 1e-9), 0.0)

@@ -82,7 +82,7 @@ def _model(config: Recipe) -> str:
 
 
 def _front(config: Config) -> str:
-    """Return what the model makes of an image or a recording."""
+    """Return the shape in which the model reads an image or a recording."""
     model = config.model
     if config.data.modality == "image":
         size, colours = model.image_size, "grey" if model.image_channels == 1 else "in colour"

@@ -1,4 +1,4 @@
-"""The settings of a warm start: recognise one, record what it began with so that it can resume, and plan its stages.
+"""The settings of a warm start: recognise one, record its initial state so that it can resume, and plan its stages.
 
 While a warm start is in progress, its folder contains two hidden files: the settings it began with, and the digest of
 the model that it will replace, if any.
