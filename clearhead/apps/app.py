@@ -249,9 +249,9 @@ class App(RowAnswers):
             needed = "" if name in self.without_effect else _needed(name, search)
             if reason := self.without_effect.get(name) or (needed and f"it needs {needed}"):
                 what = f"decode.{name}={value} would have no effect: {reason}"
-                if name == "beam" and "sample" in changes:
-                    what = "`decode.beam` can't be combined with `decode.sample`"
                 fix = f"leave `decode.{name}` out" + f", or add `{needed}`" * bool(needed)
+                if name == "beam" and "sample" in changes:
+                    what, fix = "`decode.beam` can't be combined with `decode.sample`", "leave one of them out"
                 expected = "settings that have an effect together"
                 raise ConfigError(what, expected=expected, fix=fix, name=f"decode.{name}", value=value)
         _check_lengths(self.config, search)

@@ -189,6 +189,8 @@ def _with_options(message: str, arguments: Sequence[str]) -> str:
         name, value = found.groups()
         if name not in options:
             return found[0]
+        if options[name].nargs == 0 and value == "false":
+            return f"--{name}=false"  # the short option can only set it
         option = next((it for it in options[name].option_strings if it in typed), options[name].option_strings[0])
         return option if not value or options[name].nargs == 0 else f"{option} {value}"
 

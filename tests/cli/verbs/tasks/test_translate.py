@@ -287,6 +287,7 @@ def test_settings_of_sampling_without_it_and_of_the_beam_beside_it_are_refused(r
         assert run("translate", model_folder, "I", option, value, "--sample").code == 0
     done = run("translate", model_folder, "I", "--sample", "--beam", "4")
     assert done.code == 2 and done.err.startswith("error: --beam can't be combined with --sample\n")
+    assert "leave one of them out" in done.err
 
 
 def test_an_error_names_the_option_that_was_typed_and_a_setting_that_was_not(
