@@ -102,7 +102,7 @@ def expect(holds: bool, what: str, **inputs: object) -> None:
 
 
 def differs(found: Tensor, expected: Tensor) -> tuple[int, ...] | None:
-    """Return the place of the first number that isn't as expected, or None. NaN never is."""
+    """Return the place of the first number that isn't as expected, or None. NaN is never as expected."""
     wrong = ~((found - expected).abs() <= _TOLERANCE * (1 + expected.abs()))
     return tuple(wrong.nonzero()[0].tolist()) if wrong.any() else None
 

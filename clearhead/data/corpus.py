@@ -173,7 +173,7 @@ def _folded(text: str) -> str:
 
 
 def in_chunks(examples: Iterable[T], length: Callable[[T], int], letters: int) -> Iterator[list[T]]:
-    """Yield the examples, 16,384 at a time, or as many as have that many letters."""
+    """Yield the examples in chunks of 16,384, or fewer if they're long."""
     chunk, have = list[T](), 0
     for example in examples:
         chunk.append(example)

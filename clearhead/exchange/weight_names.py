@@ -155,7 +155,7 @@ def blocks(n: int, names: Iterable[Name]) -> list[Name]:
 
 
 def to_ours(names: Iterable[Name], theirs: Tensors, prefix: str = "") -> tuple[dict[str, Tensor], list[str]]:
-    """Return the weights of our model, and the plain names of theirs that no weight was made of.
+    """Return the weights of our model, and the plain names of their weights that weren't used.
 
     Args:
         names: the names of all weights of our model. Biases are found by themselves.

@@ -1,4 +1,4 @@
-"""CSV and TSV files with new columns. Cells are added to the bytes of each row, which preserves quotes and line endings."""
+"""CSV and TSV files with new columns. Cells are added to the bytes of each row. Quotes and line endings stay."""
 
 import csv
 import re

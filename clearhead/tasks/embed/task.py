@@ -156,7 +156,7 @@ def embed_batch(encoder: Encoder, inputs: Tensor, config: Config) -> Tensor:
 
 
 def reader_of(task: Task) -> SourceReader:
-    """Return what encodes sources to embed. Long ones are truncated.
+    """Return the reader for sources to embed. Long ones are truncated.
 
     Raises:
         ConfigError: a custom task reads images or recordings.

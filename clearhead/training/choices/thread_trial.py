@@ -165,7 +165,7 @@ class OtherPrograms:
         self._begun = time.perf_counter(), _busy(), time.process_time()
 
     def cores(self) -> float:
-        """Return the number of cores in use so far, on average: 0 if the system doesn't report it, as only Linux does."""
+        """Return the number of cores in use so far, on average; 0 on systems other than Linux."""
         begun, busy, own = self._begun
         used = _busy() - busy - (time.process_time() - own)
         return max(used / max(time.perf_counter() - begun, 1e-9), 0.0)
