@@ -90,7 +90,7 @@ class App(RowAnswers):
         return found[0] if isinstance(texts, str) else found
 
     def results(self, texts: Sequence[Any], **decode: Any) -> Sequence[Any]:
-        """Return a record of the answer to each text, in order. Apps of other tasks have records that say more."""
+        """Return a record of the answer to each text, in order. Apps of other tasks have records with more fields."""
         sources = as_texts(texts)
         found = self.task.answers(self.loaded.handle, sources, self.decode_config(**(ONE | decode)))
         return list(map(PlainAnswer, found, sources))

@@ -35,7 +35,7 @@ _Scoring: TypeAlias = Generator[None, None, TokenScores]
 
 @dataclass
 class _SharedScores:
-    """Scores that several records wait for. Whichever of them comes next takes the next step."""
+    """Scores that several records wait for. The record that is asked next takes the next step."""
 
     steps: _Scoring
     scores: TokenScores | None = None

@@ -55,7 +55,7 @@ class Column:
 
     @cached_property
     def own(self) -> Floats:
-        """The log-probability of each text by the other ones."""
+        """The log-probability of each text by a model of the other texts."""
         return self.model.log_probabilities(self.grams, are_counted=True)
 
     def foreign(self, usable: Floats) -> Ints:

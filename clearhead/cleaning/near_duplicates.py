@@ -58,7 +58,7 @@ class _Words:
         self._pairs = Counter(pair for it in self.texts for pair in {*pairwise(["", *it, ""])})
 
     def fault(self, one: int, other: int) -> tuple[int, float] | None:
-        """Return what makes a text a faulty copy of another one, or None if it's another text.
+        """Return the fault that makes a text a copy of another one, or None if the texts differ.
 
         Returns:
             1 for a word more, a word less or another order of words, and 0 for typing errors, words written twice, or

@@ -44,7 +44,7 @@ _SETTING = re.compile(r"(?<![\w.`'-])((?:data|model|train|decode)\.[a-z_]\w*)(?:
 
 
 class _Verbs(Mapping[str, Verb]):
-    """All verbs by name. A verb is imported when it's asked for, which makes every other one start faster."""
+    """All verbs by name. A verb is imported on first use, so commands start faster."""
 
     def __getitem__(self, name: str) -> Verb:
         if name not in _NAMES:

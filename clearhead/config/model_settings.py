@@ -1,4 +1,4 @@
-"""Settings of the model: names, defaults and help texts, and the special tokens that some of them are the ids of."""
+"""Settings of the model: names, defaults and help texts, and the special tokens whose ids are settings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -117,7 +117,7 @@ def expect_shape(found: object, shape: Sequence[int], what: str, **inputs: objec
 
 
 def expect_equal(found: Tensor, expected: Tensor, what: str, **inputs: object) -> None:
-    """Raise `Broken` unless all numbers are as expected. `what` says what they are."""
+    """Raise `Broken` unless all numbers are as expected. `what` describes them."""
     expect_shape(found, expected.shape, what, **inputs)
     place = differs(found, expected)
     if place is not None:

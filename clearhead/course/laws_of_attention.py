@@ -259,7 +259,7 @@ def _values_come_from_the_memory(work: Work) -> None:
     w_q, w_k, w_v = _weights_of_a_head(2, 2)
 
     def mixed(x: Tensor, memory: Tensor) -> Mapping[str, Tensor]:
-        """Return what mistakes give, by their names, if there are as many queries as keys."""
+        """Return the results of common mistakes, by name, if there are as many queries as keys."""
         seen, values = past_only(len(x)), memory @ w_v
         return {
             "queries and memory are swapped": attention_weights(memory @ w_q, x @ w_k) @ (x @ w_v),

@@ -47,7 +47,7 @@ class Pieces:
         return self.upto(self._grow(token))
 
     def upto(self, text: str) -> str:
-        """Return what this text has more than the pieces so far."""
+        """Return the part of this text that isn't in the pieces yet."""
         piece = text[self._sent :]
         self._sent += len(piece)
         return piece

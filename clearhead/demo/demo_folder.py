@@ -81,7 +81,7 @@ class DemoFolder:
         return shlex.join([program, verb, str(self.out), *arguments])
 
     def say_done(self, files: str = "the model and evaluation.json") -> None:
-        """Say how long it took, and what the folder contains."""
+        """Report how long it took, and what the folder contains."""
         say(f"\nDone in {time.monotonic() - self._begun:.0f} seconds. {self.out} contains {files}.")
 
 

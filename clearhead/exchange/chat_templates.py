@@ -41,7 +41,7 @@ _MARK = "{#- clearhead "
 
 
 def read_template(folder: Path, model: Mapping[str, Any], tokenizer: str) -> tuple[dict[str, Any], str]:
-    """Return our settings for the chat template of a folder, and a note on what the user should know, or "".
+    """Return our settings for the chat template of a folder, and a note for the user, or "".
 
     Args:
         tokenizer: the content of its tokenizer file.

@@ -235,7 +235,7 @@ def _family_with(theirs: PeftFolder, config: Config, origin: Path) -> "tuple[Fam
 
 
 def _joined(parts: list[Update | None], name: Name, model: ModelConfig) -> tuple[Tensor, Tensor]:
-    """Return one pair for several matrices that are one of ours. (R, in), (out, R)
+    """Return one pair for several matrices that form one of ours. (R, in), (out, R)
 
     A pair that all of them share stays as it is. Otherwise the ranks are added, and each matrix has its own.
     """

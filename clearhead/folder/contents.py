@@ -86,7 +86,7 @@ def visible(path: Path) -> list[str]:
 
 
 def has_begun(path: Path) -> bool:
-    """Return whether a folder contains a model or a run, not just what's left of one that never began."""
+    """Return whether a folder contains a model or a run, not just the remains of one that never began."""
     try:
         manifest = Manifest.read(path) if (path / MANIFEST).exists() else None
     except ModelError:  # it's damaged, but something began

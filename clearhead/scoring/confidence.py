@@ -1,4 +1,4 @@
-"""Calibrated confidence: what a model's certainty of an answer is worth, measured on validation data.
+"""Calibrated confidence: what a model's certainty about an answer means, measured on validation data.
 
 A model's own probability ranks its answers well, but isn't the share of right ones. Isotonic regression (Zadrozny and
 Elkan 2002) maps it to the quality that answers of this certainty had on validation data: the share of right answers, or

@@ -33,7 +33,7 @@ def _limit(default: int, help: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestLimits:
-    """The most that a request may ask for, and that the server takes on."""
+    """Limits on a request, and on the work that the server accepts."""
 
     body: int = _limit(10_000_000, "maximum size of a request in bytes")
     pixels: int = _limit(16_000_000, "maximum number of pixels in an image, since a small file can have many")

@@ -89,7 +89,7 @@ async def _alive(_: Request) -> Response:
 
 
 async def _ready(request: Request) -> Response:
-    """Answer 200 from when all models are loaded until the server stops."""
+    """Answer 200 once all models are loaded, until the server stops."""
     state = request.app.state
     if state.stopping or not state.shelf.models:
         return PlainTextResponse("stopping\n" if state.stopping else "loading\n", 503, {"Retry-After": "1"})

@@ -100,7 +100,7 @@ class _Joining:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Send data with what else is written before the next turn."""
+        """Send data together with everything else written before the next turn."""
         if not self._parts:
             self._loop.call_soon(self._flush)
         self._parts.append(data)

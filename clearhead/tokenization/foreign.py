@@ -139,7 +139,7 @@ class ForeignTokenizer(Tokenizer):
         return found
 
     def encode_after(self, before: str, text: str) -> list[int]:
-        """Return the ids of a text that continues another one: if possible, what it adds to those of that."""
+        """Return the ids of a text that continues another one: if possible, only the ids that it adds."""
         head, whole = self.encode_batch([before, before + text])
         return whole[len(head) :] if whole[: len(head)] == head else self.encode(text)
 

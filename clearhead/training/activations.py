@@ -125,7 +125,7 @@ def check_compiler(device: str) -> None:
 
 
 def compile_blocks(model: nn.Module) -> None:
-    """Compile the blocks for training. Their first step, and some later ones with other shapes, wait for that.
+    """Compile the blocks for training. Compilation happens in the first step, and in later ones with new shapes.
 
     Without gradients, they aren't compiled, since caches have many shapes.
     """

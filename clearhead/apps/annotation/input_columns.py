@@ -71,7 +71,7 @@ def _named(sample: Sample, roles: Roles, *, reverse: bool = False) -> int | None
 
 
 def _expect_one_each(sample: Sample, asked: str, places: Sequence[int]) -> None:
-    """Raise a DataError if another column has the same name as one that isn't asked for by number."""
+    """Raise a DataError if another column has the same name as one that isn't requested by number."""
     plain, numbers = [name.strip() for name in sample.names], [part.strip() for part in asked.split(",")]
     for place in places:
         same = [str(other + 1) for other, name in enumerate(plain) if name == plain[place] != ""]

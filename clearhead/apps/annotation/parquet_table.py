@@ -135,7 +135,7 @@ class ParquetTable(TableFile):
 
 
 class _Sink(io.RawIOBase):
-    """Keeps what's written until it's taken."""
+    """Buffer for the output until it's taken."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

@@ -131,7 +131,7 @@ def _limits(counts: Sequence[Arrangement], device: str) -> list[Machine]:
 
 
 def _arrangements(threads: int, device: str) -> list[Arrangement]:
-    """Return what to compare: one thread, all threads, and two processes that share them."""
+    """Return the arrangements to compare: one thread, all threads, and two processes that share them."""
     if device != "cpu" or threads == 1:
         return [Arrangement(1, threads)]
     return [Arrangement(1, 1), Arrangement(1, threads), Arrangement(2, threads // 2)]

@@ -1,4 +1,4 @@
-"""Make what all subjects of `verify` need: a few inputs, a loss, a search, engines, and a way to save and load."""
+"""Make the parts of a subject of `verify`: a few inputs, a loss, a search, engines, and a way to save and load."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy

@@ -240,7 +240,7 @@ def _read(task: Task, folder: Path) -> tuple[RunData, Pairs | None]:
 
 
 def sampled(source: Any) -> Pairs:
-    """Return some of the pairs of a file, drawn from its first ones."""
+    """Return some of the pairs of a file, sampled from the first ones."""
     rows = list(islice(source, _ROWS))
     chosen = np.random.default_rng(0).permutation(len(rows))[:_SAMPLED]
     return Pairs.of((rows[i] for i in sorted(chosen.tolist())), source.report)

@@ -39,7 +39,7 @@ RowsAnswer: TypeAlias = Callable[[Sequence[Sequence[str]]], Sequence[Any]]
 
 
 def add_table_options(parser: Parser, columns: str, text: str = "") -> None:
-    """Add the options for tables. `columns` is what's added to them, `text` what's read."""
+    """Add the options for tables. `columns` names the new columns, `text` the input."""
     what = f"table to answer row by row; the output adds {columns} to each row (CSV, TSV, JSON lines or Parquet)"
     parser.add_value("--data", "FILE", what)
     helps = {"data.source_column": text} if text else _HELPS

@@ -63,7 +63,7 @@ def _command(rate: "TrainingRate") -> str:
 
 
 def _limits(report: "TrainingSpeed") -> str:
-    """Return a table of what the machine can do."""
+    """Return a table of the machine's limits."""
     machines = report.machines
     rows = [(f"multiply in {it}, GFLOP/s", [each.products[it] for each in machines]) for it in ("fp32", "bf16")]
     rows.append(("read memory, GB/s", [it.read["fp32"] for it in machines]))

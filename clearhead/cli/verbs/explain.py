@@ -169,7 +169,7 @@ def _prefix(app: Any, options: Options) -> dict[str, str]:
 
 
 def _as_json(explanation: "Explanation", options: Options) -> str:
-    """Return all results, or those of a view that's computed only when it's asked for."""
+    """Return all results, or those of a view that's computed only on request."""
     about = {"format_version": 1, "source": explanation.text, "text": explanation.answer}
     if options.words:
         return to_json(about | explanation.words.to_dict())

@@ -67,7 +67,7 @@ def _configured(options: Options) -> Config:
 
 
 def _as_published(config: Config) -> Config:
-    """Return the configuration with what the training data of a published model decided, unless the user set it."""
+    """Return the configuration with the settings that depended on a published model's data, unless set by the user."""
     family = FAMILIES.get(config.train.preset or "")
     if family is None:
         return config

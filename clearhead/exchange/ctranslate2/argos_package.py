@@ -49,7 +49,7 @@ def read_argos_package(folder: Path, task: str | None = None) -> Imported:
 
 
 def _check(folder: Path) -> None:
-    """Raise ModelError if a package has no model, or one whose texts are split or begun in another way."""
+    """Raise ModelError if a package has no model, or one that splits or begins texts in an unsupported way."""
     path, metadata = folder / _METADATA, read_json_object(folder / _METADATA)
     for name, supported in (("type", "translate"), ("target_prefix", "")):
         if (value := metadata.get(name) or supported) != supported:

@@ -1,4 +1,4 @@
-"""The YAML of Marian's files, and what its options are in a config.json of Transformers.
+"""The YAML of Marian's files, and the matching options in a config.json of Transformers.
 
 In a file, each key has a scalar or a list of scalars. YAML libraries don't read all of its vocabularies, since they
 take some characters of tokens for line breaks.

@@ -1,4 +1,4 @@
-"""Put the page's data, style and scripts into one HTML file that opens from disk and asks for nothing else.
+"""Put the page's data, style and scripts into one HTML file that opens from disk and loads no other files.
 
 The scripts are ES modules that a browser can also load one by one. Here each becomes a function that returns what it
 exports, in the order of their imports.

@@ -177,7 +177,7 @@ def _tokens(explanation: Explanation, config: Config) -> dict[str, Any]:
 
 
 def _candidates(explanation: Explanation, values: Mapping[str, Any]) -> list[list[int]]:
-    """Return the ids of what was likely at each place: one for labels, and for masks the first."""
+    """Return the ids of the likely tokens at each place: one for labels, and for masks the first."""
     is_answer = isinstance(explanation.choice, Words)
     likely = values["alternatives"] if is_answer else [values.get("labels") or values["alternatives"][0]]
     return [[it[2] for it in some] for some in likely]

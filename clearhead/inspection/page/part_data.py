@@ -85,7 +85,7 @@ def _rows(x: Tensor) -> list[list[float]]:
 
 
 def attention_data(explanation: Explanation, leave_out: Callable[[str, str], None]) -> dict[str, Any]:
-    """Return the weights of each attention module, and what made its scores."""
+    """Return the weights of each attention module, and the inputs of its scores."""
     modules = {}
     for name, calls in explanation.trace.calls.items():
         call = calls[-1]
@@ -102,7 +102,7 @@ def attention_data(explanation: Explanation, leave_out: Callable[[str, str], Non
 
 
 def _scores(call: AttentionCall) -> dict[str, Any]:
-    """Return what made the scores of Equation 1: queries, keys, the mask, and the logarithm of each row's sum."""
+    """Return the inputs of Equation 1's scores: queries, keys, the mask, and the logarithm of each row's sum."""
     if call.kind != "Attend":
         return {}
     scores = call.masked_scores[0].double()

@@ -1,4 +1,4 @@
-"""Records of what classifiers say about a text.
+"""Records of classifiers' answers.
 
 Each has what the app returns (`answer`), its labels as spelled in data.labels (`said`), and numbers for an
 explanation (`values`).

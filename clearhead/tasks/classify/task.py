@@ -159,7 +159,7 @@ class Classification(Task):
         return [self.record(*it).label for it in zip(texts, scores)]
 
     def record(self, text: str, scores: FloatArray, unknown: tuple[str, ...] = (), cut: int = 0) -> ClassRecord:
-        """Return what the model says about a text.
+        """Return the model's answer about a text.
 
         Args:
             scores: a row of `log_probabilities` (C,).

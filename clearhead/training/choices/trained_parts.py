@@ -56,7 +56,7 @@ class Lora:
 
 
 def check_trained_parts(config: Config) -> Lora | None:
-    """Return the adapter that a run trains, or None, without building its model. Raises what `Lora.of` does."""
+    """Return the adapter that a run trains, or None, without building its model. Raises the errors of `Lora.of`."""
     with torch.device("meta"):  # shapes without numbers, which take no memory
         return Lora.of(build(config.model), config.train)
 

@@ -251,7 +251,7 @@ def _number(name: str, default: int) -> int:
 
 
 def gathered(tensor: Tensor) -> Tensor:
-    """Return the whole of a divided tensor, which every process has to ask for; any other tensor unchanged."""
+    """Return the whole of a divided tensor, which every process must call; any other tensor unchanged."""
     return cast(Tensor, tensor.full_tensor()) if hasattr(tensor, "full_tensor") else tensor
 
 

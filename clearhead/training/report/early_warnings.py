@@ -41,7 +41,7 @@ class EarlyWarnings:
         self._open = {"learns", "reads", "generalises"}
 
     def on_eval(self, record: Mapping[str, Any]) -> None:
-        """Look at the scores of an evaluation, and warn if one of these causes is plain."""
+        """Look at the scores of an evaluation, and warn if one of these causes is obvious."""
         loss, step, config = record.get("loss"), int(record["step"]), self.config
         if loss is None or "averaged" in record:
             return
