@@ -59,7 +59,7 @@ class Rejection:
         return cls(found.confidence)
 
     def __call__(self, record: Any) -> bool:
-        """Return whether the answer is rejected. An answer to a blank text has no confidence, and isn't."""
+        """Return whether the answer is rejected. Answers to blank texts have no confidence, and are kept."""
         return record.confidence is not None and record.confidence < self.least
 
     def marked(self, record: Any) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class ChatCompletion(Sampling, kw_only=True):
         limits.check_lengths([it.content for it in self.messages], "messages")
 
     def work(self, model: ServedModel) -> Work:
-        """Return what to do with the conversation. By default, an answer is as long as the limit and the model allow.
+        """Return the work for the conversation. By default, an answer is as long as the limit and the model allow.
 
         Raises:
             RequestError: the model has no chat template.
