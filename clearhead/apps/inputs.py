@@ -140,7 +140,7 @@ def nothing_readable(files: Sequence[str], what: str, unread: Sequence[Skipped])
     name = " and ".join(files)
     return DataError(
         f"none of the {len(unread):,} {what} in {name} can be read\n  {unread[0].text}",
-        expected=f"{what} whose content is what their names say",
+        expected=f"{what} whose content matches their names",
         name=name,
         value=len(unread),
     )

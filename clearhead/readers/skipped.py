@@ -14,7 +14,7 @@ def none_readable(what: str, count: int) -> DataError:
     """Return the error for data in which no file can be read. `what` is their plural."""
     return DataError(
         f"no {what} are left to train on: none of the {count:,} can be read",
-        expected=f"{what} whose content is what their names say",
+        expected=f"{what} whose content matches their names",
         value=count,
     )
 

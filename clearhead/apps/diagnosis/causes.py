@@ -81,7 +81,7 @@ CAUSES: Mapping[str, Cause] = {
         "train longer, or check that sources and targets belong together",
     ),
     "unlearned": Cause(
-        "the model knows hardly more than how frequent each token is",
+        "the model has learned little more than token frequencies",
         "try other settings; none of those tried here is better",
     ),
     "attention": Cause(

@@ -40,9 +40,7 @@ def _progress(subject: Subject) -> Iterator[Finding]:
         [Blame("train.lr", 0.5, f"--train.lr={_tenth(subject)}", "the learning rate is too high")] if diverged else []
     )
     yield Finding("training loss", measured, numbers, blames)
-    measured = (
-        f"the gradient norm is {norms[0]:.2g} at first, {np.median(norms):.2g} in the middle, {norms[-1]:.2g} at last"
-    )
+    measured = f"the gradient norm is {norms[0]:.2g} at first, {np.median(norms):.2g} in the middle, {norms[-1]:.2g} at the end"
     clip = subject.config.train.clip
     numbers = {"first": float(norms[0]), "median": float(np.median(norms)), "last": float(norms[-1]), "clip": clip}
     yield Finding("gradient norms", measured, numbers)
@@ -72,7 +70,7 @@ def _validation(subject: Subject) -> Finding:
     newest, kept = values[-1], subject.config.train.best == "newest"
     rise = (newest - values[best]) / max(abs(values[best]), 1e-9)
     measured = f"the validation loss was lowest at step {steps[best]:,}, {values[best]:.3f}"
-    measured += f", and is {newest:.3f} at the last" if best < len(values) - 1 else ", at the last evaluation"
+    measured += f", and {newest:.3f} at the last evaluation" if best < len(values) - 1 else ", at the last evaluation"
     curve = subject.scores if len(values) > 3 else subject.losses
     half = next((value for step, value in curve if step >= curve[-1][0] / 2), newest)
     gain = (half - curve[-1][1]) / max(abs(newest), 1e-9)  # what the second half of the steps brought

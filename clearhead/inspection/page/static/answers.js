@@ -19,7 +19,7 @@ export function answers(page, state) {
     list.append(button, bar(Math.exp(logp), "share"), h("span.number", `${chance(logp)}, score ${signed(score)}`));
     return button;
   });
-  const node = section("answers", "Answers", "Bars above a word: how likely the answer is to start and to end there. Press words to move its ends. Score: both logits, less those of no answer", null, said, list,
+  const node = section("answers", "Answers", "Bars above a word: how likely the answer is to start and to end there. Select words to move its ends. Score: both logits, minus those of no answer", null, said, list,
     asTable("Start and end", () => [["Word", "Starts here", "Ends here"], [...spans.start.keys()].filter(spans.allowed).map(s => [spans.of(s, s).name, chance(spans.start[s]), chance(spans.end[s])])]));
   return {node, update(now) {
     const it = chosenSpan(page, now), same = other => other.from === it.from && other.to === it.to, less = spans.own.score - it.score;

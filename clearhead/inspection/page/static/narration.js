@@ -24,8 +24,8 @@ export function narrate(page, parts, i, state) {
   if (page.isOff(it.name)) return ["It’s switched off: zeros take the place of its output."];
   return {
     embedding: () => [page.media ? `The ${page.media.kind === "image" ? "image" : "recording"} becomes ` : `${many(it.shape[1], "token")} become${it.shape[1] === 1 ? "s" : ""} `, vectors(it.shape), ".", begins("vector of"), said ? [" It reads ", bold(token), " and has to say ", bold(said, "chosen"), "."] : ""],
-    types: () => ["Each vector gets another one added, which says to which part of the text its token belongs. ", from],
-    embedded: () => (given && made && given.every((x, d) => x === made[d]) ? [page.model.positions === "none" ? "Nothing is added here: this model isn’t told positions." : `Nothing is added here: this model’s positions (${page.model.positions}) come in with attention.`] : ["Each position adds a vector of its own, so that order counts: ", from]),
+    types: () => ["Each vector is marked with the part of the text that its token belongs to. ", from],
+    embedded: () => (given && made && given.every((x, d) => x === made[d]) ? [page.model.positions === "none" ? "Nothing is added here: this model isn’t told positions." : `Nothing is added here: this model’s positions (${page.model.positions}) come in with attention.`] : ["Each position adds its own vector, so order counts: ", from]),
     self: () => attends(page, it, row, name), cross: () => attends(page, it, row, name),
     add: () => added(page, parts, i, name, row),
     feed_forward: () => [`Each vector goes through the same network on its own${it.equation ? `, from ${count(it.shape.at(-1))} numbers to ${count(page.model.d_ff)} and back` : ""}.`, begins("output for")],
