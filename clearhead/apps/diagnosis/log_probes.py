@@ -40,7 +40,9 @@ def _progress(subject: Subject) -> Iterator[Finding]:
         [Blame("train.lr", 0.5, f"--train.lr={_tenth(subject)}", "the learning rate is too high")] if diverged else []
     )
     yield Finding("training loss", measured, numbers, blames)
-    measured = f"the gradient norm is {norms[0]:.2g} at first, {np.median(norms):.2g} in the middle, {norms[-1]:.2g} at the end"
+    measured = (
+        f"the gradient norm starts at {norms[0]:.2g} and ends at {norms[-1]:.2g}; its median is {np.median(norms):.2g}"
+    )
     clip = subject.config.train.clip
     numbers = {"first": float(norms[0]), "median": float(np.median(norms)), "last": float(norms[-1]), "clip": clip}
     yield Finding("gradient norms", measured, numbers)
