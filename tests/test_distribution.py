@@ -64,7 +64,7 @@ def test_the_wheel_has_the_files_of_the_package_byte_for_byte(distributions: tup
     expected = package_files()
     assert inside.keys() == expected.keys()
     assert [name for name, data in inside.items() if data != expected[name]] == []
-    for name in ("recipes/tatoeba-15m.toml", "course/lessons/", "demo/model/model.safetensors", "py.typed",
+    for name in ("recipes/tatoeba-15m.toml", "course/lessons/", "demo/models/demo/model.safetensors", "py.typed",
                  "demo/phrasebook.tsv.bz2", "examples/own_attention.py", "examples/paper_walkthrough.ipynb",
                  "inspection/page/static/main.js", "exchange/page/static/embedded/"):  # fmt: skip
         assert any(it.startswith(f"clearhead/{name}") for it in inside), name

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from ..errors import TrainingError
 
 Content: TypeAlias = bytes | Callable[[Path], object]  # of a file, or what writes it to a path
-BUNDLED = Path(__file__).resolve().parents[1] / "demo" / "model"  # the model in the package, which stays as it is
+BUNDLED = Path(__file__).resolve().parents[1] / "demo/models/demo"  # the model in the package, which stays as it is
 
 
 def write_file(path: Path, data: bytes) -> None:
