@@ -47,7 +47,14 @@ class Embedder(App):
         normalize: bool | None = None,
         batch_tokens: int | None = None,
     ) -> list[Embedded]:
-        """Return each text with its embedding; see `embed`."""
+        """Return each text with its embedding (D,).
+
+        Args:
+            texts: a list of N texts.
+            pooling: "mean" of all positions but padding, or the "first" one (default: model.pooling).
+            normalize: scale every vector to length 1 (default: model.normalize).
+            batch_tokens: maximum number of tokens per batch (default: decode.batch_tokens).
+        """
         found = self.embed(texts, pooling=pooling, normalize=normalize, batch_tokens=batch_tokens)
         return list(map(Embedded, texts, found))
 

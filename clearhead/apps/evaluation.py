@@ -138,7 +138,12 @@ class Evaluation:
 
 
 def evaluate(loaded: LoadedModel, read: Any, search: DecodeConfig) -> Evaluation:
-    """Answer the examples of data that `inputs.read_data` returned, and score the answers.
+    """Answer the examples that `inputs.read_data` returned, and score the answers.
+
+    Args:
+        loaded: the model, with its tokenizers and task.
+        read: the examples.
+        search: search settings. With `decode.engine="auto"`, one engine is chosen for all answers.
 
     Raises:
         DataError: none of its images or recordings can be read.
@@ -175,6 +180,11 @@ def seen_in_training(task: Task, config: Config, read: Any) -> str:
     """Return a note if data are the training data, or repeat texts of it, else "".
 
     The training data is recognised by its digest. Single texts are looked for if its files are still where they were.
+
+    Args:
+        task: the model's task, whose reader opens the data.
+        config: the model's settings, with the digest and the paths of its training data.
+        read: the result of `inputs.read_data`.
     """
     data, form = config.data, task.form
     with suppress(DataError, OSError):

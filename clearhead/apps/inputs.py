@@ -61,8 +61,13 @@ def as_messages(messages: Any) -> Messages:
 def as_token_ids(ids: Any, size: int, what: str) -> list[int]:
     """Return `ids` as a list of ints.
 
+    Args:
+        ids: one id, or a sequence of them.
+        size: number of tokens in the vocabulary.
+        what: name of the argument, for the error message.
+
     Raises:
-        DataError: something in it isn't the id of one of the `size` tokens of a vocabulary.
+        DataError: something in it isn't the id of one of the vocabulary's tokens.
     """
     found = list(ids) if isinstance(ids, Sequence) and not isinstance(ids, str | bytes) else [ids]
     for value in found:
@@ -82,14 +87,26 @@ def describe_value(value: Any) -> str:
 
 
 def check_type(name: str, value: Any, kind: Any) -> None:
-    """Raise ConfigError unless an argument is of a class, or of one of several."""
+    """Raise ConfigError unless an argument is of a class, or of one of several.
+
+    Args:
+        name: name of the argument, for the error message.
+        value: the argument.
+        kind: a class, or a tuple of classes.
+    """
     if not isinstance(value, kind):
         expected = " or ".join(f"a {it.__name__}" for it in (kind if isinstance(kind, tuple) else (kind,)))
         raise ConfigError(f"{name} is {describe_value(value)}", expected=expected, name=name, value=value)
 
 
 def check_whole(name: str, value: Any, least: int) -> None:
-    """Raise ConfigError unless an argument is a whole number, and at least `least`."""
+    """Raise ConfigError unless an argument is a whole number, and large enough.
+
+    Args:
+        name: name of the argument, for the error message.
+        value: the argument. A bool isn't a whole number here.
+        least: the smallest allowed value.
+    """
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
         raise ConfigError(f"{name} is {describe_value(value)}", expected=f"{least} or more", name=name, value=value)
 
@@ -136,7 +153,13 @@ def is_one_source(source: Any, modalities: Sequence[str]) -> bool:
 
 
 def nothing_readable(files: Sequence[str], what: str, unread: Sequence[Skipped]) -> DataError:
-    """Return the error for data of which no image or recording can be read."""
+    """Return the error for data of which no image or recording can be read.
+
+    Args:
+        files: paths of the data.
+        what: the unit in the plural, such as "images".
+        unread: the rows that can't be read, at least one. The message quotes the first.
+    """
     name = " and ".join(files)
     return DataError(
         f"none of the {len(unread):,} {what} in {name} can be read\n  {unread[0].text}",
@@ -148,7 +171,13 @@ def nothing_readable(files: Sequence[str], what: str, unread: Sequence[Skipped])
 
 @contextmanager
 def reading_data(task: Task, config: Config, data: Any) -> Iterator[Any]:
-    """Yield the data that `read_data` returns. Images and audio in memory are in files inside the `with` block."""
+    """Yield the data that `read_data` returns. Images and audio in memory are in files inside the `with` block.
+
+    Args:
+        task: the model's task.
+        config: its settings for reading data.
+        data: any form that `as_paths` accepts, or images or audio in memory.
+    """
     if not isinstance(task.form, MediaForm) or isinstance(data, task.form.holds):
         yield read_data(task, config, data)
         return
@@ -163,7 +192,13 @@ def reading_data(task: Task, config: Config, data: Any) -> Iterator[Any]:
 
 
 def read_data(task: Task, config: Config, data: Any) -> Any:
-    """Read data in any form that `as_paths` accepts. Data from the task's own reader is returned unchanged."""
+    """Read data in any form that `as_paths` accepts. Data from the task's own reader is returned unchanged.
+
+    Args:
+        task: the model's task, whose reader is used.
+        config: its settings. `config.data` names the columns and the separator.
+        data: the data, or paths to it.
+    """
     if isinstance(data, task.form.holds):
         return data
     try:

@@ -55,13 +55,27 @@ class LanguageModel(App):
     def results(
         self, texts: Sequence[str], *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
     ) -> list[Continuation]:
-        """Return the best continuation of each text as a full record."""
+        """Return the best continuation of each text as a full record.
+
+        Args:
+            texts: the beginnings, one per continuation.
+            chars: add exactly this many characters (default: stop at the model's end token or decode.max_len tokens).
+            stop: stop before any of these strings.
+            decode: search settings that override the model's, such as `sample=False`.
+        """
         return [best for best, *_ in self.continuations(texts, chars=chars, stop=stop, **(ONE | decode))]
 
     def continuations(
         self, texts: Sequence[str | Messages], *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
     ) -> list[list[Continuation]]:
-        """Return the continuations of each text, or the answers to each conversation, as full records, best first."""
+        """Return the continuations of each text, or the answers to each conversation, as full records, best first.
+
+        Args:
+            texts: the beginnings, or conversations as lists of messages.
+            chars: add exactly this many characters (default: stop at the model's end token or decode.max_len tokens).
+            stop: stop before any of these strings.
+            decode: search settings that override the model's, such as `sample=False`.
+        """
         chats = isinstance(texts, list) and any(isinstance(it, list) for it in texts)
         texts = [_as_prompt(it) for it in texts] if chats else as_texts(texts)
         writer = self.writer(chars=chars, stop=stop, **decode)
@@ -70,7 +84,14 @@ class LanguageModel(App):
     def pieces(
         self, text: str = "", *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any
     ) -> TextStream:
-        """Stream the continuation of a text piece by piece. After that, `.continuation` is the full record."""
+        """Stream the continuation of a text piece by piece. After that, `.continuation` is the full record.
+
+        Args:
+            text: the beginning (default: an empty text).
+            chars: add exactly this many characters (default: stop at the model's end token or decode.max_len tokens).
+            stop: stop before any of these strings.
+            decode: search settings that override the model's, such as `sample=False`.
+        """
         return self._streamed(as_text(text), chars=chars, stop=stop, **decode)
 
     def _streamed(self, text: str | Messages, **options: Any) -> TextStream:
@@ -119,7 +140,15 @@ class LanguageModel(App):
     def completion_writer(
         self, *, top: int | None, echo: bool, writes: bool, stop: Sequence[str] = (), **decode: Any
     ) -> CompletionWriter:
-        """Return a writer of continuations with the scores of their tokens; see `CompletionWriter`."""
+        """Return a writer of continuations with the scores of their tokens.
+
+        Args:
+            top: number of alternatives per token; None means no scores.
+            echo: also score the tokens of the prompt.
+            writes: False if nothing is added to the prompt.
+            stop: stop before any of these strings.
+            decode: search settings that override the model's, such as `sample=False`.
+        """
         return CompletionWriter(self.writer(stop=stop, **decode), top=top, echo=echo, writes=writes)
 
     def explain(self, text: str | Messages = "", *, prefix: Sequence[int] = (), **decode: Any) -> "Explanation":

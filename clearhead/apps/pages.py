@@ -88,7 +88,14 @@ def page_values(
 
 
 def write_page(loaded: LoadedModel, explanation: "Explanation", path: Any, command: str) -> None:
-    """Write the page of an answer into one file."""
+    """Write the page of an answer into one file.
+
+    Args:
+        loaded: the model. Its search settings must be those of the answer.
+        explanation: what `app.explain` returned.
+        path: the HTML file to write.
+        command: the command that makes this page, which the page shows.
+    """
     from ..folder.atomic import save_file
     from ..inspection.page.document import page_document
 

@@ -184,6 +184,11 @@ class Config:
         """Read the result of `to_record`. In a record without origins, non-default values get the origin "unknown".
 
         A record can come from anywhere, so it may only name custom parts that are allowed (see `check_consent`).
+
+        Args:
+            record: nested settings, such as a parsed JSON file.
+            source: the file or folder it comes from, for error messages.
+            allow_custom_code: True to allow all custom parts, or the names of the allowed ones (default: none).
         """
         config = cls._from_record(record, source)
         check_consent(config, source, allow_custom_code)

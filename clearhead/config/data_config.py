@@ -148,7 +148,13 @@ class DataConfig:
         return mark or _SEVERAL if kind in ("several", "targets") else ""
 
     def expect_room(self, longest: int, what: str, fix: str = "") -> None:
-        """Raise a ConfigError if a batch is too small for an example of `longest` tokens, which `what` describes."""
+        """Raise a ConfigError if a batch is too small for an example of `longest` tokens, which `what` describes.
+
+        Args:
+            longest: the number of tokens that must fit into `data.batch_tokens`.
+            what: what doesn't fit, to complete the message "... is too small for".
+            fix: what to do instead of setting a larger value (default: nothing else).
+        """
         holds = self.batch_tokens is None or self.batch_tokens >= longest
         what = f"is too small for {what}"
         require(holds, "data.batch_tokens", self.batch_tokens, f"{longest} or more", what=what, fix=fix)

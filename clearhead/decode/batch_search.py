@@ -56,7 +56,14 @@ def check_support(engine: str, settings: Collection[str], config: DecodeConfig) 
 
 
 def decode_batch(engine: BatchEngine, batch: Batch, config: DecodeConfig, rules: Rules) -> Answers:
-    """Return the answers to each source, best first. Answers are cut where they meet a stopping criterion."""
+    """Return the answers to each source, best first. Answers are cut where they meet a stopping criterion.
+
+    Args:
+        engine: runs the search.
+        batch: the sources (B) and a request for each.
+        config: settings of the search.
+        rules: give the length penalty of an answer that is cut. They don't constrain the engine.
+    """
     found = engine.decode(batch, config)
     cut = [[_cut(answer, request, rules) for answer in some] for some, request in zip(found, batch.requests)]
     return [sorted(some, key=lambda answer: answer.sort_key) for some in cut]

@@ -139,7 +139,10 @@ class EngineClass(Protocol):
     def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
         """Return the reason why the engine can't run a model with this config on this device, or "" if it can.
 
-        `formats` are those that the model can be converted to (see `ModelHandle.converted`).
+        Args:
+            config: the model's architecture.
+            device: a torch device, such as "cpu" or "cuda".
+            formats: formats that the model can be converted to (see `ModelHandle.converted`).
         """
 
     @classmethod

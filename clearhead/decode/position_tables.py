@@ -57,7 +57,10 @@ def rotary_frequencies(width: int, base: float, scaling: tuple[float, ...]) -> N
 def relative_table(table: NDArray[np.float32], *, two_sided: bool, farthest: int) -> NDArray[np.float32]:
     """Return the bias of the scores by distance, key minus query, from -n to n. (buckets, H) -> (H, 2n + 1)
 
-    From the distance `farthest` on, the bias stays the same.
+    Args:
+        table: one bias per bucket and head, (buckets, H).
+        two_sided: whether keys after the query have buckets, too, as in an encoder.
+        farthest: the distance n, in tokens, from which on the bias stays the same.
     """
     distance = np.arange(-farthest, farthest + 1)
     n, offset = len(table), np.zeros_like(distance)

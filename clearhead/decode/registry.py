@@ -94,7 +94,13 @@ def prepare(model: ModelHandle, decode: DecodeConfig) -> None:
 
 
 def prepare_later(config: ModelConfig, decode: DecodeConfig, device: str) -> None:
-    """Let another process prepare the fastest engine for a model that doesn't exist yet, if that takes long."""
+    """Let another process prepare the fastest engine for a model that doesn't exist yet, if that takes long.
+
+    Args:
+        config: the architecture of the model.
+        decode: settings of its first answers. Nothing is prepared unless the engine is "auto".
+        device: a torch device, such as "cpu" or "cuda".
+    """
     if decode.engine == AUTO and usable_engines(config, device):
         _prepare_later(_choose(config, decode, device, (), lambda _: False), config)
 
@@ -214,7 +220,13 @@ def check_name(name: str) -> None:
 
 
 def usable_engines(config: ModelConfig, device: str = "cpu", formats: Container[str] = ()) -> list[str]:
-    """Return the names of the engines that can run the model, in registry order."""
+    """Return the names of the engines that can run the model, in registry order.
+
+    Args:
+        config: the architecture of the model.
+        device: a torch device, such as "cpu" or "cuda".
+        formats: formats that the model can be converted to (default: none, as for a model in memory).
+    """
     return [name for name in ENGINES if not _obstacle(config, name, device, formats)]
 
 

@@ -104,6 +104,12 @@ def sample(
 ) -> Answers:
     """Draw `rules.beam` independent answers to each sentence, and return them with the most likely first.
 
-    Takes the arguments of `beam_search`, and a sampler with one generator per sentence.
+    Args:
+        decoding: the prefilled batch.
+        start: the token before each sentence's output (B,).
+        requests: one per sentence.
+        rules: constraints. `rules.beam` is the number of answers, and `rules.n_best` isn't read.
+        sampler: has one random generator per sentence.
+        observe: called with every step.
     """
     return run_search(Search(decoding, start, requests, replace(rules, n_best=rules.beam), sampler), observe)

@@ -162,7 +162,13 @@ def nan_error(token: int, sentence: int) -> ModelError:
 
 
 def choose_best(beams: Beams, candidates: Candidates, rules: Rules) -> SearchStep:
-    """Rank the candidates of each sentence, and pick those that end and those that continue."""
+    """Rank the candidates of each sentence, and pick those that end and those that continue.
+
+    Args:
+        beams: the live hypotheses, W for each of B sentences.
+        candidates: k for each beam, (B, W, k).
+        rules: decide which tokens end an answer and how many candidates are considered.
+    """
     sentences, width, k = candidates.ids.shape
     totals = (beams.totals[:, :, None] + candidates.values).reshape(sentences, -1)
     tokens, beam = candidates.ids.reshape(sentences, -1), np.broadcast_to(np.arange(width * k) // k, totals.shape)

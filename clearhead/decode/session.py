@@ -84,7 +84,10 @@ class Session:
     ) -> Iterator[tuple[int, list[Hypothesis]]]:
         """Yield (index, hypotheses) for each source as soon as its batch is done, longest sources first.
 
-        Every answer starts with the tokens of `prefix`.
+        Args:
+            sources: token ids of each source, without an end token.
+            prefix: token ids that every answer starts with.
+            observe: called with every step of the search.
 
         Raises:
             DataError: a source or the prefix is too long for the model; raised before anything is decoded.
@@ -130,6 +133,11 @@ class Session:
 
         The most likely come first. Each takes one step of the engine.
 
+        Args:
+            source: token ids that the answer belongs to.
+            ids: token ids of the answer (T,), one pair for each.
+            n: number of alternatives per token, the token itself included if it's among them.
+
         Raises:
             ConfigError: the engine doesn't expose its steps.
         """
@@ -166,13 +174,26 @@ class Session:
         sampler: Sampler | None = None,
         numbers: Sequence[int] | None = None,
     ) -> Iterator[Search]:
-        """Begin to decode these sources with a step engine inside the `with` block; see `Search`."""
+        """Begin to decode these sources with a step engine inside the `with` block; see `Search`.
+
+        Args:
+            sources: token ids of each source, without an end token.
+            requests: one per source.
+            sampler: draws the answers (default: search for the most likely ones).
+            numbers: a number for each source, ascending (default: 0 to B - 1).
+        """
         rules = replace(self.rules, n_best=self.width) if self.config.sample else self.rules
         with self._prefill(sources, max(request.max_steps for request in requests)) as decoding:
             yield Search(decoding, self._start(sources), requests, rules, sampler, numbers)
 
     def decode(self, sources: Sources, requests: Sequence[Request], observe: Observe | None = None) -> Answers:
-        """Return the answers to the sources of one batch."""
+        """Return the answers to the sources of one batch.
+
+        Args:
+            sources: token ids of each source, without an end token.
+            requests: one per source.
+            observe: called with every step. A batch engine has no steps and ignores it.
+        """
         if isinstance(self.engine, BatchEngine):
             return self._decode_batch(self.engine, sources, requests)
         return (self._diverse if self.diverse else self._decode)(sources, requests, observe)

@@ -75,7 +75,13 @@ def make_embedding(config: ModelConfig) -> Embedding:
 
 
 def make_projection(config: ModelConfig, vocab_size: int, embedding: Embedding | None) -> Projection:
-    """Return the output projection, which shares the matrix of `embedding` if `model.tie` says so."""
+    """Return the output projection, which shares the matrix of `embedding` if `model.tie` says so.
+
+    Args:
+        config: settings of the model; those of the projection are `projection_bias` and `logit_scale`.
+        vocab_size: number of logits, V.
+        embedding: the embedding (V, D) to share, or None if the stack has none.
+    """
     tied = embedding if config.tie in ("all", "target") else None
     bias, scale = config.projection_bias, config.logit_scale
     return Projection(config.d_model, vocab_size, tied=tied, bias=bias, scale=scale)

@@ -38,6 +38,12 @@ def attention_weights(q: Tensor, k: Tensor, *, mask: Tensor | None = None, bias:
     """softmax(Q K^T / sqrt(d_k)), the attention weights of Equation 1.
 
     (B, H, T, K), (B, H, S, K) -> (B, H, T, S); mask and bias broadcast to it
+
+    Args:
+        q: queries.
+        k: keys.
+        mask: True for keys that a query may attend to (default: all of them).
+        bias: added to the scores before the softmax, such as a bias by distance (default: nothing).
     """
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
     if bias is not None:
@@ -51,6 +57,14 @@ def scaled_dot_product_attention(
     """softmax(Q K^T / sqrt(d_k)) V: Equation 1, written out. Returns the output, and the weights before dropout.
 
     (B, H, T, K), (B, H, S, K), (B, H, S, Kv) -> (B, H, T, Kv), (B, H, T, S); mask and bias broadcast to (B, H, T, S)
+
+    Args:
+        q: queries.
+        k: keys.
+        v: values.
+        mask: True for keys that a query may attend to (default: all of them).
+        bias: added to the scores before the softmax, such as a bias by distance (default: nothing).
+        dropout: probability of dropping a weight.
     """
     weights = attention_weights(q, k, mask=mask, bias=bias)
     return drop(weights, dropout).to(v.dtype) @ v, weights
@@ -64,6 +78,14 @@ def fused_attention(
     torch's kernel for CPUs has no dropout. With dropout, `piecewise` takes its place there.
 
     (B, H, T, K), (B, H, S, K), (B, H, S, Kv) -> (B, H, T, Kv); mask and bias broadcast to (B, H, T, S)
+
+    Args:
+        q: queries.
+        k: keys.
+        v: values.
+        mask: True for keys that a query may attend to (default: all of them). A query without keys gets zeros.
+        bias: added to the scores before the softmax, such as a bias by distance (default: nothing).
+        dropout: probability of dropping a weight.
     """
     if dropout and q.device.type == "cpu":
         return piecewise(_equation_1, q, k, v, mask, bias, dropout)
@@ -101,7 +123,15 @@ class Attend(nn.Module):
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None
     ) -> Tensor:
-        """(B, H, T, K), (B, G, S, K), (B, G, S, K) -> (B, H, T, K); mask and bias broadcast to (B, H, T, S)"""
+        """(B, H, T, K), (B, G, S, K), (B, G, S, K) -> (B, H, T, K); mask and bias broadcast to (B, H, T, S)
+
+        Args:
+            q: queries, from H heads.
+            k: keys, from G heads. G divides H.
+            v: values, from G heads.
+            mask: True for keys that a query may attend to (default: all of them).
+            bias: added to the scores before the softmax, such as a bias by distance (default: nothing).
+        """
         groups = q.size(1) // k.size(1)
         if groups > 1:
             k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
@@ -114,6 +144,12 @@ class Attend(nn.Module):
         """The weights that `forward` applies, without dropout. (B, H, T, K), (B, G, S, K) -> (B, H, T, S)
 
         Optional in custom modules. Without it, the weights can't be shown, and a pointer can't copy.
+
+        Args:
+            q: queries, from H heads.
+            k: keys, from G heads. G divides H.
+            mask: True for keys that a query may attend to (default: all of them).
+            bias: added to the scores before the softmax, such as a bias by distance (default: nothing).
         """
         return attention_weights(q, k.repeat_interleave(q.size(1) // k.size(1), 1), mask=mask, bias=bias)
 
@@ -136,7 +172,14 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """(B, T, D), (B, S, D), (B, S, D) -> (B, T, D), weights (B, H, T, S)"""
+        """(B, T, D), (B, S, D), (B, S, D) -> (B, T, D), weights (B, H, T, S)
+
+        Args:
+            query: the T vectors that attend.
+            key: the S vectors attended to.
+            value: the S vectors that are averaged, usually those of `key`.
+            mask: True for keys that a query may attend to (default: all of them). Broadcasts to (B, H, T, S).
+        """
         q = split_heads(self.w_q(query), self.n_heads)
         k = split_heads(self.w_k(key), self.n_heads)
         v = split_heads(self.w_v(value), self.n_heads)
@@ -214,7 +257,16 @@ class SelfAttention(_FusedHeads):
         rotation: Rotation | None = None,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """(B, T, D) -> (B, T, D); with a cache, queries also attend to the cached keys."""
+        """(B, T, D) -> (B, T, D); with a cache, queries also attend to the cached keys.
+
+        Args:
+            x: the residual stream.
+            mask: True for keys that a query may attend to; broadcasts to (B, H, T, S), where S counts the cached keys,
+                too.
+            bias: added to the scores; broadcasts like the mask.
+            rotation: angles by which queries and keys are rotated, from `Positions.rotation`.
+            cache: keys and values of earlier tokens. Those of `x` are appended.
+        """
         heads = split_heads(self.qkv(x), self.n_heads + 2 * self.n_kv_heads)
         qk, v = heads.split([self.n_heads + self.n_kv_heads, self.n_kv_heads], dim=1)
         if rotation is not None:
@@ -276,7 +328,14 @@ class CrossAttention(_FusedHeads):
 
 
 def check_heads(d_model: int, n_heads: int, n_kv_heads: int = 1, d_head: int | None = None) -> None:
-    """Raise ModelError unless n_heads divides d_model, or d_head is given, and n_kv_heads divides n_heads."""
+    """Raise ModelError unless n_heads divides d_model, or d_head is given, and n_kv_heads divides n_heads.
+
+    Args:
+        d_model: the width of the residual stream.
+        n_heads: the number of query heads.
+        n_kv_heads: the number of heads of keys and values.
+        d_head: the width of a head (default: d_model / n_heads).
+    """
     if n_heads < 1 or (d_head is None and d_model % n_heads):
         raise ModelError(
             f"n_heads={n_heads} doesn't divide d_model={d_model}",

@@ -22,7 +22,14 @@ class EncoderBlock(nn.Module):
     def forward(
         self, x: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None, rotation: Rotation | None = None
     ) -> Tensor:
-        """(B, S, D), mask (B, 1, 1, S) -> (B, S, D)"""
+        """(B, S, D), mask (B, 1, 1, S) -> (B, S, D)
+
+        Args:
+            x: the residual stream.
+            mask: True for positions that may be attended to, usually all but the padding.
+            bias: added to the attention scores; broadcasts to (B, H, S, S).
+            rotation: angles by which queries and keys are rotated.
+        """
         x = self.add_norm_1(x, lambda x: self.attention(x, mask=mask, bias=bias, rotation=rotation))
         return self.add_norm_2(x, self.feed_forward)
 
@@ -67,7 +74,15 @@ class DecoderBlock(nn.Module):
     ) -> Tensor:
         """(B, T, D), keys (B, G, S, K), values (B, G, S, K), mask (1, 1, T, T), memory_mask (B, 1, 1, S) -> (B, T, D)
 
-        `memory` comes from `cross_attention.project`. `observe` is called with the cross-attention's weights.
+        Args:
+            x: the residual stream.
+            memory: keys and values from `cross_attention.project`. Required with cross-attention.
+            mask: True for tokens that may be attended to, usually the causal mask.
+            memory_mask: True for positions of the memory that may be attended to.
+            bias: added to the scores of self-attention; broadcasts to (B, H, T, T).
+            rotation: angles by which queries and keys of self-attention are rotated.
+            cache: keys and values of earlier tokens. Those of `x` are appended.
+            observe: called with the cross-attention's weights.
         """
         x = self.add_norm_1(x, lambda x: self.attention(x, mask=mask, bias=bias, rotation=rotation, cache=cache))
         if self.cross_attention is not None and self.add_norm_2 is not None:

@@ -50,7 +50,14 @@ class LayerCache:
         self.keys, self.values = self._moved(self.keys, rows), self._moved(self.values, rows)
 
     def join(self, other: "LayerCache", copies: int, held: int, capacity: int) -> None:
-        """Append the rows of another cache; see `Cache.join`."""
+        """Append the rows of another cache; see `Cache.join`.
+
+        Args:
+            other: the cache of the same layer.
+            copies: how often each row of `other` is added.
+            held: number of tokens in every row afterwards.
+            capacity: maximum number of tokens in a row afterwards.
+        """
         first = self.keys.size(0)
         shape = (first + copies * other.keys.size(0), self.keys.size(1), capacity, self.keys.size(3))
         for name in ("keys", "values"):
@@ -123,10 +130,14 @@ class Cache:
             self.source = tokens, first
 
     def join(self, other: "Cache", copies: int, held: int, capacity: int) -> None:
-        """Append the rows of another cache, each `copies` times, and its sources.
+        """Append the rows of another cache, and its sources, which are padded on the right.
 
-        All rows then hold `held` tokens, and have room for `capacity`. A row that held fewer has zeros before its first
-        token, which must be masked. One that held more keeps the newest. Sources are padded on the right.
+        Args:
+            other: a cache of the same model.
+            copies: how often each row of `other` is added, usually the beam.
+            held: number of tokens in every row afterwards. A row that held fewer has zeros before its first token,
+                which must be masked. One that held more keeps the newest.
+            capacity: maximum number of tokens in a row afterwards.
         """
         for layer, joining in zip(self.layers, other.layers):
             layer.join(joining, copies, held, capacity)
@@ -139,6 +150,11 @@ def side_by_side(first: Tensor, second: Tensor, axis: int) -> Tensor:
     """Append the rows of `second` to those of `first`. The shorter ones are padded along `axis` with zeros.
 
     With axis 1 and T < S: (B, T, D), (R, S, D) -> (B+R, S, D)
+
+    Args:
+        first: the first B rows of the result.
+        second: the other R rows.
+        axis: the dimension along which lengths may differ, from 1.
     """
     length, after = max(first.size(axis), second.size(axis)), first.dim() - 1 - axis
     return torch.cat([F.pad(it, (0, 0) * after + (0, length - it.size(axis))) for it in (first, second)])

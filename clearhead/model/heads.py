@@ -20,6 +20,11 @@ def pool(x: Tensor, real: Tensor, pooling: str) -> Tensor:
     """Return the mean of the real vectors ("mean"), or the first one ("first"). (B, S, D), real (B, S) -> (B, D)
 
     If a row has no real vector, its mean is zero, and its first vector is the one at position 0.
+
+    Args:
+        x: the encoder's output.
+        real: True for real vectors, False for padding.
+        pooling: "mean" or "first".
     """
     if pooling == "first":
         first = real.long().argmax(1)[:, None, None]

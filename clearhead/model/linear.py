@@ -120,7 +120,14 @@ def block_layers(model: nn.Module) -> dict[str, Linear]:
 
 
 def add_lora(model: nn.Module, names: Collection[str], rank: int, scale: float) -> None:
-    """Give linear layers low-rank updates."""
+    """Give linear layers low-rank updates; see `LoraLinear`.
+
+    Args:
+        model: changed in place.
+        names: layers to update, keyed as in `block_layers`.
+        rank: the rank of an update, R.
+        scale: the factor of an update, s.
+    """
     for name, layer in block_layers(model).items():
         if name in names:
             model.set_submodule(name, LoraLinear(layer, rank, scale))

@@ -18,6 +18,11 @@ def causal_mask(n_queries: int, n_keys: int | None = None, *, device: torch.devi
 
     >>> causal_mask(3)[0, 0].int().tolist()
     [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+
+    Args:
+        n_queries: number of queries, T.
+        n_keys: number of keys, S, at least T (default: T).
+        device: where the mask is stored (default: torch's default device).
     """
     n_keys = n_queries if n_keys is None else n_keys
     if n_keys < n_queries:
@@ -30,7 +35,13 @@ def causal_mask(n_queries: int, n_keys: int | None = None, *, device: torch.devi
 
 
 def recent_mask(queries: Tensor, keys: Tensor, window: int) -> Tensor:
-    """Let each query see the keys less than `window` positions before it. (B, T), (B, S) -> (B, 1, T, S)"""
+    """Let each query see the keys less than `window` positions before it. (B, T), (B, S) -> (B, 1, T, S)
+
+    Args:
+        queries: positions of the queries.
+        keys: positions of the keys.
+        window: number of positions, the query's own included. Later keys aren't hidden.
+    """
     return (queries[:, None, :, None] - keys[:, None, None, :]) < window
 
 

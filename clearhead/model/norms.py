@@ -15,7 +15,13 @@ from .dropout import Dropout
 
 
 def layer_norm(x: Tensor, n_dims: int = 1, eps: float = 1e-5) -> Tensor:
-    """(x - mean) / sqrt(variance + eps) over the last `n_dims` dimensions, with the biased variance. (...) -> (...)"""
+    """(x - mean) / sqrt(variance + eps) over the last `n_dims` dimensions, with the biased variance. (...) -> (...)
+
+    Args:
+        x: any shape with at least `n_dims` dimensions.
+        n_dims: number of trailing dimensions to normalise over.
+        eps: added to the variance, so that a constant input doesn't divide by zero.
+    """
     dims = tuple(range(-n_dims, 0))
     centred = x - x.mean(dims, keepdim=True)
     return centred / (centred.square().mean(dims, keepdim=True) + eps).sqrt()

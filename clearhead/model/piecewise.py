@@ -17,6 +17,15 @@ def piecewise(
     """Return the output of `equation` for these arguments, computed for a few queries at a time, on a CPU.
 
     (B, H, T, K), (B, H, S, K), (B, H, S, Kv) -> (B, H, T, Kv); mask and bias broadcast to (B, H, T, S)
+
+    Args:
+        equation: takes the other arguments for some of the queries, and returns their outputs.
+        q: queries.
+        k: keys.
+        v: values.
+        mask: True for keys that a query may attend to, or None for all of them.
+        bias: added to the scores, or None.
+        dropout: probability of dropping a weight.
     """
     return cast(Tensor, _Piecewise.apply(equation, q, k, v, mask, bias, dropout))  # type: ignore[no-untyped-call]
 

@@ -51,7 +51,10 @@ class Encoder(nn.Module):
     def forward(self, inputs: Tensor, types: Tensor | None = None, *, mask: Tensor | None = None) -> Tensor:
         """inputs (B, S), types (B, S), mask (B, 1, 1, S) -> (B, S, D)
 
-        The front end determines the shape of the inputs: (B, S) for tokens. Types default to 0, if the model has any.
+        Args:
+            inputs: what the front end reads: (B, S) for tokens.
+            types: token types, from 0 (default: all 0, if the model has any).
+            mask: True for positions that may be attended to (default: all of them).
         """
         x = self.embedding(inputs)
         at = torch.arange(x.size(1), device=x.device)[None]
@@ -213,7 +216,12 @@ class EncoderDecoder(nn.Module):
     ) -> Tensor:
         """source (B, S), target (B, T), source_mask (B, 1, 1, S) -> logits (B, T, V), or `states` (B, T, D)
 
-        The target needs no mask if it's padded on the right, where earlier tokens can't see the padding.
+        Args:
+            source: what the encoder reads.
+            target: the target's tokens, start token first. It needs no mask if it's padded on the right,
+                where earlier tokens can't see the padding.
+            source_mask: True for positions of the source that may be attended to (default: all of them).
+            states: return what the projection reads instead of logits.
         """
         memory = self.encode(source, mask=source_mask)
         return self.decoder(target, memory, memory_mask=source_mask, source=source, states=states)
@@ -299,7 +307,13 @@ def build_encoder(config: ModelConfig, front: Front) -> Encoder:
 
 
 def build_decoder(config: ModelConfig, embedding: Embedding, *, cross: bool) -> Decoder:
-    """Return the right of Figure 1, with this embedding; without `cross`, a language model."""
+    """Return the right of Figure 1, with this embedding; without `cross`, a language model.
+
+    Args:
+        config: settings of the model.
+        embedding: reads the target's tokens. The projection shares its matrix if `model.tie` says so.
+        cross: whether blocks attend to an encoder's memory.
+    """
     blocks = assembly.decoder_blocks(config, cross=cross)
     project = assembly.make_projection(config, config.tgt_vocab_size, embedding)
     positions = assembly.make_positions(config, two_sided=False)

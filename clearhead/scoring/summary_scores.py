@@ -26,7 +26,13 @@ class Overlap(NamedTuple):
 
     @classmethod
     def of(cls, shared: int, said: int, wanted: int) -> "Overlap":
-        """Compute the overlap from counts of shared items. It's 0 if either text is empty."""
+        """Compute the overlap from counts of shared items. It's 0 if either text is empty.
+
+        Args:
+            shared: number of items in both texts.
+            said: number of items in the summary.
+            wanted: number of items in the reference.
+        """
         precision, recall = shared / max(said, 1), shared / max(wanted, 1)
         return cls(precision, recall, 2 * precision * recall / (precision + recall) if shared else 0.0)
 
@@ -80,7 +86,13 @@ def summary_scores(summaries: Sequence[str], references: References) -> SummaryS
 
 
 def rouge_n(summary: Sequence[str], reference: Sequence[str], n: int) -> Overlap:
-    """Return the overlap of word n-grams. A repeated n-gram counts as often as it occurs in both texts."""
+    """Return the overlap of word n-grams. A repeated n-gram counts as often as it occurs in both texts.
+
+    Args:
+        summary: the words of the summary.
+        reference: the words of the reference.
+        n: number of words in an n-gram.
+    """
     said, wanted = (Counter(zip(*(text[i:] for i in range(n)))) for text in (summary, reference))
     return Overlap.of((said & wanted).total(), said.total(), wanted.total())
 

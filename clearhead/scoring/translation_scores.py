@@ -78,7 +78,13 @@ class Scores:
 
 
 def score(hypotheses: Sequence[str], references: References, counts: TokenCounts | None = None) -> Scores:
-    """Return all scores of a corpus. Raise DataError if there are no sentences, or a sentence has no reference."""
+    """Return all scores of a corpus. Raise DataError if there are no sentences, or a sentence has no reference.
+
+    Args:
+        hypotheses: the N translations.
+        references: at least one reference for each of them (N).
+        counts: sums over the target tokens (default: no token accuracy and no perplexity).
+    """
     bleu_score, chrf_score = bleu(hypotheses, references), chrf(hypotheses, references)
     return Scores(
         sentences=len(hypotheses),

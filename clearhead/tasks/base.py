@@ -171,7 +171,14 @@ class Task(ABC):
 
     @abstractmethod
     def loss(self, model: "nn.Module", examples: Any, rows: IntArray, *, smoothing: float) -> "Tensor":
-        """Return the loss of the examples in these rows, summed over all predictions."""
+        """Return the loss of the examples in these rows, summed over all predictions.
+
+        Args:
+            model: the torch module to train, in training or evaluation mode.
+            examples: the result of `examples`, or of a function from `each_epoch`.
+            rows: indices of the batch's examples (B,).
+            smoothing: amount of label smoothing: at least 0, less than 1.
+        """
 
     @abstractmethod
     def evaluate(self, model: Any, held_out: Any, decode: DecodeConfig) -> EvaluationResult:
@@ -205,7 +212,12 @@ class Task(ABC):
     # --- use
 
     def answers(self, model: Any, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
-        """Return the best answer to each text. See `evaluate` for the kinds of models.
+        """Return the best answer to each text.
+
+        Args:
+            model: a torch module or a handle of a loaded model.
+            texts: raw texts, not tokenized.
+            decode: settings of the search and of the batches.
 
         Raises:
             ConfigError: the task needs more than a text.
@@ -214,6 +226,11 @@ class Task(ABC):
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
         """Answer one text and record every step.
+
+        Args:
+            model: a torch module.
+            text: a raw text, or the path of an image or recording.
+            decode: settings of the search.
 
         Raises:
             ConfigError: the task needs more than a text, or has no explanation.
@@ -232,7 +249,13 @@ class Task(ABC):
 
 
 def example_of(task: Task | type[Task], folder: str, config: Config | None = None) -> str:
-    """Return a command, or a line of Python, that uses a model of a task with these settings."""
+    """Return a command, or a line of Python, that uses a model of a task with these settings.
+
+    Args:
+        task: the task, or its class.
+        folder: the model folder that the command names.
+        config: the model's settings. With custom parts, the command allows custom code (default: no custom parts).
+    """
     custom = config is not None and bool(custom_parts(config))
     if task.usage:
         return f"clearhead {task.verb} {shlex.quote(folder)} {task.usage}{' --allow-custom-code' * custom}"

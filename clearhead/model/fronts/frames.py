@@ -134,6 +134,11 @@ def mel_filters(n_mels: int, n_fft: int, sample_rate: int) -> Tensor:
 
     -> (F, M), for n_fft / 2 + 1 = F frequencies. Each filter rises from its lower neighbour's centre to 1, and falls
     to the upper one's.
+
+    Args:
+        n_mels: the number of filters, M.
+        n_fft: samples in a window of the Fourier transform.
+        sample_rate: samples per second. The highest frequency is half of it.
     """
     frequency = torch.linspace(0, sample_rate / 2, n_fft // 2 + 1, dtype=torch.float64)
     top = 2595 * torch.log10(torch.tensor(1 + sample_rate / 2 / 700, dtype=torch.float64))
