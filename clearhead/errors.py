@@ -98,7 +98,15 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 def unknown(
     what: str, value: Any, known: Iterable[str], name: str, kind: type[ClearheadError] = ConfigError
 ) -> ClearheadError:
-    """Return the error for a value that isn't one of the known ones. It lists them, and suggests the closest."""
+    """Return the error for a value that isn't one of the known ones. It lists them, and suggests the closest.
+
+    Args:
+        what: the message's first sentence, which says what's wrong.
+        value: the rejected value.
+        known: the allowed values.
+        name: the setting or argument that has the value.
+        kind: the class of the error.
+    """
     names = list(known)
     expected = "one of " * (len(names) > 1) + ", ".join(names)
     return kind(what, expected=expected, fix=suggestion(str(value), names), name=name, value=value)

@@ -1,7 +1,10 @@
+import ast
+import importlib
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,8 @@ import clearhead
 import clearhead.api
 from clearhead.cli.entry import VERBS
 
+ROOT = Path(__file__).parents[1]
+ROOMS = ("model/**/*.py", "decode/*.py", "apps/*.py", "scoring/**/*.py", "tasks/base.py")
 HEAVY = {"torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "rich", "matplotlib"}
 NAMES = [
     "App",
@@ -71,13 +76,12 @@ def test_loading_a_model_imports_only_what_it_needs() -> None:
 
 
 def test_the_version_is_that_of_the_distribution_the_citation_and_the_changelog() -> None:
-    root = Path(__file__).parents[1]
-    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "clearhead.version.__version__"}
-    citation = (root / "CITATION.cff").read_text(encoding="utf-8")
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     released = re.search(r"^date-released: (.+)$", citation, re.MULTILINE)[1]
     assert f"\nversion: {clearhead.__version__}\n" in citation
-    assert f"\n## {clearhead.__version__} - {released}\n" in (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\n## {clearhead.__version__} - {released}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_importing_the_package_and_its_command_line_imports_nothing_heavy() -> None:
@@ -115,3 +119,36 @@ def test_train_can_be_called_whatever_was_imported_before() -> None:
 
     with pytest.raises(clearhead.ConfigError, match=r"data\.train names no file"):
         train(clearhead.Config(), "nowhere")
+
+
+def documented_modules() -> set[Path]:
+    """The files that define the objects in the Python reference."""
+    text, files = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8"), set()
+    for module, name in re.findall(r"auto(?:function|class):: (\S+)\.(\w+)$", text, re.MULTILINE):
+        defined = getattr(importlib.import_module(module), name).__module__
+        files.add(ROOT / f"{defined.replace('.', '/')}.py")
+    return files
+
+
+def public_functions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    for node in body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.FunctionDef):
+                yield prefix + node.name, node
+            else:
+                yield from public_functions(node.body, f"{node.name}.")
+
+
+def test_public_functions_with_three_or_more_arguments_describe_them() -> None:
+    files = documented_modules() | {path for room in ROOMS for path in (ROOT / "clearhead").glob(room)}
+    assert ROOT / "clearhead/api.py" in files
+    found, lacking = 0, []
+    for path in sorted(files):
+        for name, node in public_functions(ast.parse(path.read_text(encoding="utf-8")).body):
+            of = node.args
+            names = {it.arg for it in (*of.posonlyargs, *of.args, *of.kwonlyargs)} - {"self", "cls"}
+            found += len(names) >= 3
+            if len(names) >= 3 and "\nArgs:\n" not in (ast.get_docstring(node) or ""):
+                lacking.append(f"{path.relative_to(ROOT)}: {name}")
+    assert found > 80
+    assert not lacking, "no Args section in the docstring of\n  " + "\n  ".join(lacking)

@@ -148,11 +148,11 @@ class DataConfig:
         return mark or _SEVERAL if kind in ("several", "targets") else ""
 
     def expect_room(self, longest: int, what: str, fix: str = "") -> None:
-        """Raise a ConfigError if a batch is too small for an example of `longest` tokens, which `what` describes.
+        """Raise a ConfigError if a batch is too small for an example of `longest` tokens.
 
         Args:
             longest: the number of tokens that must fit into `data.batch_tokens`.
-            what: what doesn't fit, to complete the message "... is too small for".
+            what: a description of the example for the error message, such as "a recording of 30 seconds".
             fix: what to do instead of setting a larger value (default: nothing else).
         """
         holds = self.batch_tokens is None or self.batch_tokens >= longest

@@ -190,7 +190,13 @@ def origin_of(name: str) -> Origin:
 
 
 def check_fits(name: str | None, task: str, needs: Mapping[str, Any]) -> None:
-    """Raise ConfigError if the preset `name` has another topology than a task, which `needs` these settings."""
+    """Raise ConfigError if a preset has another topology than the task needs.
+
+    Args:
+        name: the preset. None passes, and so does a name that isn't a published model's.
+        task: the task, for the error message.
+        needs: settings that the task requires, by their full names, such as `model.topology`.
+    """
     family, topology = FAMILIES.get(name or ""), needs.get("model.topology")
     if family is None or topology in (None, family.parts["model.topology"]):
         return

@@ -218,8 +218,8 @@ class EncoderDecoder(nn.Module):
 
         Args:
             source: what the encoder reads.
-            target: the target's tokens, start token first. It needs no mask if it's padded on the right,
-                where earlier tokens can't see the padding.
+            target: the target's tokens, start token first. It needs no mask if it's padded on the right, where earlier
+                tokens can't see the padding.
             source_mask: True for positions of the source that may be attended to (default: all of them).
             states: return what the projection reads instead of logits.
         """

@@ -42,7 +42,13 @@ def spelling(tokenizer: Tokenizer, token: int) -> str:
 
 
 def fill(tokenizer: Tokenizer, text: str, tokens: Sequence[int]) -> str:
-    """Replace the masks of a text with one token each. A token without a space joins the word before it."""
+    """Replace the masks of a text with one token each. A token without a space joins the word before it.
+
+    Args:
+        tokenizer: knows the mask's name, and how tokens are spelled.
+        text: a text with masks.
+        tokens: one token id per mask, in order.
+    """
     first, *rest = text.split(tokenizer.mask_name)
     filled = first
     for token, after in zip(tokens, rest):
