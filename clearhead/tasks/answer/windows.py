@@ -93,6 +93,12 @@ class WindowCutter:
         """Return the windows to train on: all that contain the answer, and one that doesn't, picked by `draw`.
 
         If the answer is too long for any window, return none.
+
+        Args:
+            question: token ids of the question.
+            text: token ids of the text.
+            answer: indices of the answer's first and last token in the text, or None if it has no answer.
+            draw: any number from 0. Its remainder picks the window.
         """
         windows = self.windows(question, text)
         having = [window for window in windows if window.positions(answer) != NO_ANSWER]
@@ -192,9 +198,13 @@ Scored = tuple[float, Span]
 
 
 def best_spans(scores: "Tensor", allowed: "Tensor", count: int, longest: int = ANSWER_TOKENS) -> list[list[Scored]]:
-    """Return up to `count` spans of each window, best first. (B, S, 2), (B, S) -> B lists
+    """Return the top-scoring spans of each window, best first. (B, S, 2), (B, S) -> B lists
 
-    A span begins and ends where `allowed` is True, and has up to `longest` tokens.
+    Args:
+        scores: the logit of each position as the start and as the end of an answer.
+        allowed: True for positions where a span may begin or end.
+        count: maximum number of spans per window.
+        longest: maximum number of tokens in a span.
     """
     import torch
     from torch.nn import functional as F
@@ -221,7 +231,14 @@ def certainty(passages: Sequence[Passage]) -> float:
 
 
 def ranked(text: TokensWithOffsets, spans: Iterable[Scored], count: int, *, may_lack: bool) -> list[Passage]:
-    """Return up to `count` distinct passages of a text, best first. With `may_lack`, no answer is a candidate too."""
+    """Return distinct passages of a text, best first.
+
+    Args:
+        text: maps token spans to characters.
+        spans: scores and token spans of the text. A passage has the score of its best span.
+        count: maximum number of passages.
+        may_lack: whether no answer is a candidate, too. It's the only passage if there are no spans.
+    """
     best: dict[tuple[int, int], float] = {}
     for score, span in spans:
         place = text.span_of(*span)
