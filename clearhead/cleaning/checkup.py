@@ -174,8 +174,11 @@ def _check(
     keys = [spelling(text) for text in texts]
     for name, known in held_out.items():
         faults.add("leak", ((i, f"also in the {name} data") for i, key in enumerate(keys) if key in known))
-        near = near_duplicates([Column([*texts, *islice(known.values(), _MOST)])], len(texts))
-        faults.add("leak", ((i, f"nearly as in the {name} data") for i, _ in near))
+        distinct = dict(zip(reversed(keys), reversed(texts)))
+        found = near_duplicates([Column([*distinct.values(), *islice(known.values(), _MOST)])], len(distinct))
+        spelled = [*distinct]
+        near = {spelled[i] for i, _ in found}
+        faults.add("leak", ((i, f"nearly as in the {name} data") for i, key in enumerate(keys) if key in near))
     faults.add("duplicate", _repeated(part, keys, kind, seen))
     notes = _model_faults(faults, part, sides, kind)
     notes += [

@@ -23,6 +23,7 @@ _FOLDS, _STEPS = 10, 60
 _DECAY = 0.5  # of the weights
 _SUREST = 0.3  # share of the texts that the error rate of the labels is measured on
 _GAIN = 0.01  # in log-likelihood, by which the texts have to tell the labels better than the shares of the labels do
+_FEATURES = 1 << 18  # the most frequent ones
 _LONGEST = 400  # words of a text that count
 _WORD = re.compile(r"\w+|[^\w\s]")
 
@@ -36,7 +37,7 @@ def label_noise(texts: Sequence[str], labels: Sequence[str]) -> tuple[list[tuple
         return [], [f"labels weren't checked: fewer than {_FEWEST} texts, or {_PER_LABEL} for each label"]
     p = cross_fitted(texts, numbers, len(names))
     shares = np.bincount(numbers)[numbers] / len(numbers)
-    if np.mean(np.log(p[np.arange(len(p)), numbers] + 1e-9) - np.log(shares)) < _GAIN:
+    if not np.mean(np.log(p[np.arange(len(p)), numbers] + 1e-9) - np.log(shares)) >= _GAIN:
         return [], ["labels weren't checked: the words don't predict them"]
     found = confident_disagreements(p, numbers)
     best = p.argmax(1)
@@ -75,11 +76,13 @@ class _Features:
         size = found.max(initial=0) + 1
         rows, found = np.divmod(np.unique(rows * size + found), size)
         frequency = np.bincount(found)
-        shared = frequency[found] > 1  # in another text, too
+        kept = np.zeros(len(frequency), bool)
+        kept[np.argsort(-frequency, kind="stable")[:_FEATURES]] = True
+        shared = (kept & (frequency > 1))[found]  # in another text, too
         rows, (kept, columns) = rows[shared], np.unique(found[shared], return_inverse=True)
         weights = np.log((1 + len(texts)) / (1 + frequency[kept]))[columns]
         norms = np.sqrt(sums(rows, weights**2, len(texts)))
-        values = weights / norms[rows]
+        values = weights / np.maximum(norms, 1e-9)[rows]
         order = np.argsort(columns, kind="stable")
         self.n = len(kept)
         self._by_row = _sparse(rows, columns, values, len(texts))

@@ -135,12 +135,12 @@ def rare_characters(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
 
     If many texts have such characters, as in Chinese, that's how the data is written.
     """
-    counts = Counter(letter for text in texts for letter in {*text.casefold()})
+    counts = Counter(letter for text in texts for letter in {*text.lower()})
     most = max(1, _RARE * len(texts)) if len(texts) >= _ENOUGH else 0
     rare = {letter for letter, count in counts.items() if count <= most}
-    found = [(place, min(some)) for place, text in enumerate(texts) if (some := rare.intersection(text.casefold()))]
+    found = [(place, min(some)) for place, text in enumerate(texts) if (some := rare.intersection(text.lower()))]
     if len(found) <= _RARELY * len(texts):
-        yield from ((i, f"U+{ord(it):04X} {unicodedata.name(it, 'a control character')}") for i, it in found)
+        yield from ((i, f"U+{ord(it):04X} {unicodedata.name(it, 'a character without a name')}") for i, it in found)
 
 
 def boilerplate(texts: Sequence[str]) -> Iterator[tuple[int, str]]:

@@ -211,8 +211,9 @@ class LoadedModel:
     def examples(self) -> list[str]:
         """Return up to three texts to try: what the training watched, and texts of the last evaluation."""
         watched, texts = self.config.train.watch, self.evaluated_sources()
+        most, _ = getattr(self.task, "readable", (self.config.model.max_len - 1, ""))
         sizes = map(len, self.tokenizers.source.encode_batch(texts))
-        fits = [(abs(size - _USUAL), it) for size, it in zip(sizes, texts) if 0 < size < self.config.model.max_len]
+        fits = [(abs(size - _USUAL), it) for size, it in zip(sizes, texts) if 0 < size <= most]
         return [*dict.fromkeys([watched] * bool(watched) + [it for _, it in sorted(fits, key=itemgetter(0))])][:3]
 
     def __getstate__(self) -> dict[str, Any]:

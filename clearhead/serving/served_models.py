@@ -58,7 +58,8 @@ class ServedModel:
     @property
     def examples(self) -> list[str]:
         """Texts to try the model with, if it needs no other input."""
-        return self.app.loaded.examples() if self.modality == "text" and self.verb != "answer" else []
+        found = self.app.loaded.examples() if self.modality == "text" and self.verb != "answer" else []
+        return [text for text in found if len(text) <= self.limits.chars]
 
     @property
     def reads(self) -> str:

@@ -58,3 +58,10 @@ def test_labels_that_the_texts_do_not_tell_are_not_doubted() -> None:
     no_words, each_its_own = [""] * len(labels), [f"word{place}" for place in range(len(labels))]
     for some in (written, no_words, each_its_own):
         assert label_noise(some, shuffled) == ([], ["labels weren't checked: the words don't predict them"])
+
+
+def test_a_text_of_a_word_that_all_texts_have_spoils_nothing() -> None:
+    written, labels = texts(0)
+    written = [f"hello {it}" for it in written]
+    written[7] = "hello"
+    assert label_noise(written, labels) == ([], [])

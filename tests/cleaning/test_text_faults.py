@@ -46,3 +46,8 @@ def test_a_character_that_no_other_text_has_is_named() -> None:
 def test_a_script_with_many_characters_has_rare_ones() -> None:
     texts, _ = planted(*(chr(0x4E00 + n) for n in range(100)))
     assert [*rare_characters(texts)] == []
+
+
+def test_a_rare_letter_is_named_as_it_is_written() -> None:
+    assert [*rare_characters([*["abcs"] * 999, "xßs"])] == [(999, "U+0078 LATIN SMALL LETTER X")]
+    assert [*rare_characters([*["abcs"] * 999, "ßs"])] == [(999, "U+00DF LATIN SMALL LETTER SHARP S")]

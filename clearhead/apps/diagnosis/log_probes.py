@@ -11,7 +11,7 @@ from .diagnosed_run import Subject
 
 _RISE = 0.1  # rise of the validation loss that counts as overfitting, as a share of its best
 _LOST = 0.3  # rise of the training loss that counts as divergence, as a share of its lowest
-_LOST_AGAIN = 0.05  # and as a share of what was gained: losses near 0 double from batch to batch
+_LOST_AGAIN = 0.05  # and as a share of what was gained, at most 0.1: losses near 0 double by chance
 
 
 def log_probes(subject: Subject) -> Iterator[Finding]:
@@ -29,7 +29,7 @@ def _progress(subject: Subject) -> Iterator[Finding]:
     norms = np.array([it["grad_norm"] for it in subject.log if "grad_norm" in it] or [0.0])
     first, last, lowest = float(values[0]), float(values[-3:].mean()), float(values.min())
     measured = f"the training loss went from {first:.2f} to {last:.2f} in {steps[-1]:,} steps"
-    lost = last - lowest > max(_LOST * abs(lowest), _LOST_AGAIN * (first - lowest))
+    lost = last - lowest > max(_LOST * abs(lowest), min(_LOST_AGAIN * (first - lowest), 0.1))
     diverged = not math.isfinite(last) or (len(values) > 3 and lost)
     if diverged:
         measured += f", after {lowest:.2f} at step {steps[int(values.argmin())]:,}: it diverged"

@@ -90,8 +90,8 @@ class Speech(Sequences):
         found = {**origin_of(data, config), **_RECORDINGS.from_data(data, config), "data.labels": tuple(sorted(voices))}
         if config.is_users("decode.max_len"):
             return found
-        usual = max(round(_LONGER * _RECORDINGS.seconds(data) * _PER_SECOND), config.decode.min_len)
-        return {**found, "decode.max_len": min(usual, config.data.max_len)}
+        usual = min(round(_LONGER * _RECORDINGS.seconds(data) * _PER_SECOND), config.data.max_len)
+        return {**found, "decode.max_len": max(usual, config.decode.min_len)}
 
     @classmethod
     def texts(cls, data: Any) -> Sequence[str]:

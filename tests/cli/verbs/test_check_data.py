@@ -128,3 +128,11 @@ def test_outputs_are_new_files_and_the_data_has_texts(run: Run, pairs: Path, tmp
 def test_checking_needs_no_torch_at_the_start(run: Run) -> None:
     assert "cleaning" not in "".join(it for it in sys.modules if it.startswith("clearhead.cli"))
     assert "--dropped" in run("check", "--help").out
+
+
+def test_every_copy_of_a_line_that_nearly_leaks_is_found(run: Run, tmp_path: Path) -> None:
+    train, valid = tmp_path / "train.tsv", tmp_path / "valid.tsv"
+    train.write_text("".join(f"The quick brown fox jumps over the lazy dog\tcible {n}\n" for n in range(30)))
+    valid.write_text("The quick brown fox jumps over over the lazy dog\tautre\n")
+    found = json.loads(run("check", train, "--valid", valid, "--json").out)["findings"]
+    assert {it["line"] for it in found if it["kind"] == "leak"} == {*range(1, 31)}
