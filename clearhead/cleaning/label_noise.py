@@ -76,9 +76,9 @@ class _Features:
         size = found.max(initial=0) + 1
         rows, found = np.divmod(np.unique(rows * size + found), size)
         frequency = np.bincount(found)
-        kept = np.zeros(len(frequency), bool)
-        kept[np.argsort(-frequency, kind="stable")[:_FEATURES]] = True
-        shared = (kept & (frequency > 1))[found]  # in another text, too
+        frequent = np.zeros(len(frequency), bool)
+        frequent[np.argsort(-frequency, kind="stable")[:_FEATURES]] = True
+        shared = (frequent & (frequency > 1))[found]  # in another text, too
         rows, (kept, columns) = rows[shared], np.unique(found[shared], return_inverse=True)
         weights = np.log((1 + len(texts)) / (1 + frequency[kept]))[columns]
         norms = np.sqrt(sums(rows, weights**2, len(texts)))

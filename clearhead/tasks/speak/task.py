@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...config import TASKS, Config
+from ...config.front_geometry import position_seconds
 from ...data.corpus import Corpus, origin_of
 from ...data.media_encoding import AudioLoader, MediaEncoder
 from ...data.spoken_pairs import CodeReader, SpokenEncoder, SpokenForm, learn_codebook
@@ -26,7 +27,6 @@ from ..sequences import Sequences, measured_tokens, token_numbers
 
 _RECORDINGS = Recordings(side=2)
 _CODES = 1024  # default of data.vocab_size
-_PER_SECOND = 25  # codes
 _LONGER = 1.5  # how much longer than the longest recording an answer can be that doesn't come to an end by itself
 
 
@@ -90,7 +90,8 @@ class Speech(Sequences):
         found = {**origin_of(data, config), **_RECORDINGS.from_data(data, config), "data.labels": tuple(sorted(voices))}
         if config.is_users("decode.max_len"):
             return found
-        usual = min(round(_LONGER * _RECORDINGS.seconds(data) * _PER_SECOND), config.data.max_len)
+        rate = config.model.sample_rate or found["model.sample_rate"]
+        usual = min(round(_LONGER * _RECORDINGS.seconds(data) / position_seconds(rate)), config.data.max_len)
         return {**found, "decode.max_len": max(usual, config.decode.min_len)}
 
     @classmethod
