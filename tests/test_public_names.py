@@ -14,7 +14,15 @@ import clearhead.api
 from clearhead.cli.entry import VERBS
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("model/**/*.py", "decode/*.py", "apps/*.py", "scoring/**/*.py", "tasks/base.py")
+ROOMS = (
+    "model/**/*.py",
+    "decode/*.py",
+    "pictures/*.py",
+    "inspection/**/*.py",
+    "scoring/**/*.py",
+    "apps/*.py",
+    "tasks/base.py",
+)
 HEAVY = {"torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "rich", "matplotlib"}
 NAMES = [
     "App",

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ..inspection.ablation.ablation_report import Ablation
-    from ..inspection.ablation.study import Watch
+    from ..inspection.ablation import Ablation, Watch
     from ..inspection.promises.check import Verification
     from ..inspection.views.explanation import Explanation
     from ..tasks.base import Task

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ..inspection.media.timings import TokenTiming
+    from ..inspection.views.alignment import TokenTiming
     from ..inspection.views.explanation import Explanation
     from ..tasks.speak.task import Speech
     from ..tasks.summarize.task import Summarization

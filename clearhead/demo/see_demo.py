@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..api import Classifier, load
 from ..apps.evaluation import Evaluation
 from ..config.messages import say
-from ..inspection.page.media_data import png
+from ..inspection.page.page_data import png
 from .demo_folder import DemoFolder, expect
 from .drawn_figures import LABELS, Drawings, draw
 

@@ -119,7 +119,13 @@ def _missing_glyphs_reported() -> Iterator[None]:
 
 
 def separate_cells(panel: "Axes", shape: tuple[int, ...], *, lines: bool) -> None:
-    """Remove the frame and the grid. With `lines`, draw thin white lines between the cells."""
+    """Remove the frame and the grid of a picture of cells.
+
+    Args:
+        panel: the picture.
+        shape: the numbers of rows and columns.
+        lines: draw thin white lines between the cells.
+    """
     panel.grid(visible=False)
     panel.spines[:].set_visible(False)
     panel.tick_params(which="both", length=0)
@@ -132,9 +138,16 @@ def separate_cells(panel: "Axes", shape: tuple[int, ...], *, lines: bool) -> Non
 def tick_pieces(
     panel: "Axes", cell: float, source: Sequence[str], target: Sequence[str], *, right: bool = False
 ) -> None:
-    """Label the columns with source pieces and the rows with target pieces, on the left or on the `right`.
+    """Label the columns with source pieces and the rows with target pieces.
 
-    Cells are `cell` inches wide. If they are too small for text, only every n-th one is labelled.
+    If the cells are too small for text, only every n-th one is labelled.
+
+    Args:
+        panel: the picture of cells.
+        cell: the width of a cell in inches.
+        source: a label for each column, or none.
+        target: a label for each row, or none.
+        right: label the rows on the right instead of the left.
     """
     size = min(10.0, max(5.0, 0.62 * 72 * cell))  # points
     every = math.ceil(1.15 * size / (72 * cell))

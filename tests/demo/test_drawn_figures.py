@@ -7,7 +7,7 @@ import pytest
 
 from clearhead.demo.drawn_figures import HEIGHTS, LABELS, SIZE, TILTS, coverage, draw, is_held_out, strokes
 from clearhead.demo.see_demo import contact_sheet
-from clearhead.inspection.page.media_data import png
+from clearhead.inspection.page.page_data import png
 
 
 def _distance(x: float, y: float, line: list[list[float]]) -> float:

@@ -14,8 +14,18 @@ from ...data.forms import MediaForm
 from ...decode.registry import IN_MEMORY
 from ...errors import ConfigError, unknown
 from ...folder.manifest import digest
-from ...inspection.ablation.ablation_report import Ablation, Measure, PartEffect, Study
-from ...inspection.ablation.study import KeptOutcomes, Outcome, Watch, fingerprint, has_hooks, study
+from ...inspection.ablation import (
+    Ablation,
+    KeptOutcomes,
+    Measure,
+    Outcome,
+    PartEffect,
+    Study,
+    Watch,
+    fingerprint,
+    has_hooks,
+    measure_without_each,
+)
 from ...inspection.record.switches import KINDS, Switch, switches
 from ...loading.loaded import LoadedModel
 from ...scoring.bootstrap import Compared, compare_means
@@ -82,7 +92,7 @@ def ablate(loaded: LoadedModel, data: Any, options: AblationOptions, search: Dec
     hooked = has_hooks(model)
     key = _key(loaded, _identity(task, data), search)
     kept = KeptOutcomes(loaded.path / FOLDER if options.keep and not hooked else None, key)
-    outcomes, n_kept = study(model, [it.name for it in chosen], measure, kept, watch)
+    outcomes, n_kept = measure_without_each(model, [it.name for it in chosen], measure, kept, watch)
     score = options.score or task.main_score()
     whole, *others = _compare(task, held_out, outcomes, score)
     label = LABELS[score]

@@ -10,7 +10,7 @@ from ..parser import Options, Parser, UsageError, Verb, whole_number
 
 if TYPE_CHECKING:
     from ...api import App
-    from ...inspection.ablation.ablation_report import Ablation
+    from ...inspection.ablation import Ablation
 
 _LIMIT = "200"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...config.messages import say
 from ...errors import ConfigError
-from ...inspection.views.places import PLACES
+from ...inspection.views import PLACES
 from ..input_lines import text_of, whole_text
 from ..input_warnings import warn
 from ..models import WATCHED, add_greedy, add_search_options, apply_greedy, open_model

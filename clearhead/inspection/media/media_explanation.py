@@ -14,12 +14,12 @@ from ...errors import ConfigError
 from ...model.transformer import EncoderModel
 from ..record.labels import LabelledArray
 from ..record.trace import Trace
+from ..views.alignment import TokenTiming, timings
 from ..views.explanation import Explanation
 from ..views.head_grid import heads_of
 from .media_input import AudioInput, ImageInput, MediaInput, media_input
 from .media_text import InputMap, render_maps, render_occlusion, render_timings
 from .occlusion import Occlusion, occluded_falls
-from .timings import TokenTiming, timings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,13 @@ class MediaExplanation(Explanation):
         return self.input.noun, self.input.describe().split()
 
     def render_heads(self, place: str, layer: int | None, *, color: bool = False) -> str:
-        """Render where each head of a layer, or of all layers, looks in the image or recording."""
+        """Render where each head of a layer, or of all layers, looks in the image or recording.
+
+        Args:
+            place: such as "encoder.self" or "decoder.cross".
+            layer: the number of the layer, from 0. None renders all layers.
+            color: use background colours instead of characters.
+        """
         if place == "decoder.self":
             return super().render_heads(place, layer, color=color)
         blocks = []
@@ -158,7 +164,13 @@ class MediaExplanation(Explanation):
         return render_occlusion(self.input, self.occlusion, self.tokens["encoder"], color=color)
 
     def to_dict(self, place: str, layer: int, head: int) -> dict[str, Any]:
-        """Return everything as plain values for JSON, with each head's attention to the image or recording."""
+        """Return everything as plain values for JSON, with each head's attention to the image or recording.
+
+        Args:
+            place: the place of the head whose steps are included, such as "decoder.cross".
+            layer: its layer, from 0.
+            head: its number, from 0.
+        """
         found, main = super().to_dict(place, layer, head), self.main_place
         layers = range(self.n_layers(main))
         known = {n: self.maps(main, n) for n in layers if self.attention(main, n).known_weights is not None}

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...pictures.canvas import INK, WARM, drawing, readable
+from ..views.alignment import TokenTiming
 from ..views.head_grid import heads_of
 from .media_explanation import MediaExplanation
 from .media_input import AudioInput, ImageInput
 from .media_text import InputMap
-from .timings import TokenTiming
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,14 @@ _WIDTH = 8.0  # of the picture of a recording, in inches
 
 
 def draw_maps(found: MediaExplanation, place: str, layer: int | None, path: Path) -> None:
-    """Draw where every head of a layer, or of all layers, looks, then their mean and the rollout."""
+    """Draw where every head of a layer, or of all layers, looks, then their mean and the rollout.
+
+    Args:
+        found: the explanation.
+        place: encoder.self or decoder.cross.
+        layer: the number of the layer, from 0. None draws all layers.
+        path: the PNG or SVG file to write.
+    """
     maps = [InputMap("rollout of all layers", found.rollout(place))]
     for number in range(found.n_layers(place)) if layer is None else [layer]:
         heads = found.maps(place, number)
@@ -42,7 +49,13 @@ def draw_maps(found: MediaExplanation, place: str, layer: int | None, path: Path
 
 
 def draw_timings(found: MediaExplanation, layer: int | None, path: Path) -> None:
-    """Draw the time at which each token was spoken, above the cross-attention of a layer."""
+    """Draw the time at which each token was spoken, above the cross-attention of a layer.
+
+    Args:
+        found: the explanation of a transcript.
+        layer: the number of the layer, from 0 (default: its `alignment_layer`).
+        path: the PNG or SVG file to write.
+    """
     timings, number = found.timings(layer), found.alignment_layer if layer is None else layer
     maps = [InputMap(f"decoder.cross, layer {number}, mean of heads", found.mean_map("decoder.cross", layer))]
     assert isinstance(found.input, AudioInput)

@@ -8,11 +8,11 @@ import torch
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
+from ..views.alignment import TokenTiming
 from ..views.head_grid import shaded
 from ..views.text_columns import WIDTH, cut, left
 from .media_input import AudioInput, ImageInput, MediaInput
 from .occlusion import Occlusion
-from .timings import TokenTiming
 
 _LABEL = 14  # columns of a token, at most
 _MOST = 64  # columns of a recording
@@ -113,7 +113,14 @@ def render_timings(timings: Sequence[TokenTiming], layer: int) -> str:
 
 
 def render_occlusion(read: MediaInput, found: Occlusion, names: Sequence[str], *, color: bool = False) -> str:
-    """Render the drops in score next to attention and rollout, the parts that matter most, and correlations."""
+    """Render the drops in score next to attention and rollout, the parts that matter most, and correlations.
+
+    Args:
+        read: the input.
+        found: the drops.
+        names: the names of all positions, (S,).
+        color: use background colours instead of characters.
+    """
     maps = [InputMap(*it) for it in zip(("drop in score", "attention", "rollout"), found.maps)]
     lines = [render_maps(read, found.rows, maps, color=color), "", *_most(found, names), ""]
     numbers = ", ".join(f"{name} {value:+.2f}" for name, value in found.correlations.items())

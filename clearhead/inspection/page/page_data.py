@@ -5,27 +5,36 @@ The page and the trace agree to every digit shown. What doesn't fit within the s
 
 import json
 import math
+import struct
+import zlib
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from ...config import Config
+from ...config.front_geometry import position_seconds
 from ...errors import ConfigError, ModelError
+from ...model.fronts.frames import Frames
+from ...readers.media.audio import wav_bytes
+from ...tokenization.codebook import Codebook
 from ...version import __version__
 from ..media.media_explanation import MediaExplanation
+from ..media.media_input import ImageInput, front_of
+from ..media.occlusion import occluded_falls
 from ..record.forward_pass import Pass
 from ..record.parts import count_parameters, stacks
 from ..record.switches import switched_off, without
 from ..views.contrast import Labels, Masks, Words
 from ..views.explanation import Explanation
 from ..views.token_attribution import attribute_tokens
-from .arrays import float_array, shades_array
+from .arrays import float_array, shades_array, weights_array
 from .choice_data import each_label, parts_off, predictions, reasons, search_data, spans_data
-from .media_data import media_data, spoken_data
 from .part_data import attention_data, part_data
 
 FORMAT_VERSION = 1
@@ -94,7 +103,7 @@ def page_data(
     if any(explanation.in_context):
         values["spans"] = spans_data(explanation)
     if explanation.codebook is not None and explanation.answer:
-        values["spoken"] = spoken_data(explanation.codebook, explanation.said)
+        values["spoken"] = _spoken(explanation.codebook, explanation.said)
     if explanation.choice is not None and (values.get("alternatives") or values.get("labels")):
         try:
             values["why"] = reasons(explanation, _candidates(explanation, values))
@@ -110,19 +119,25 @@ def page_data(
         if forward.targets:
             values["without"] = parts_off(forward, choice, search=not live)
         if isinstance(explanation, MediaExplanation):
-            values["media"] = media_data(explanation, forward)
+            values["media"] = _media(explanation, forward)
         if isinstance(choice, Labels) and (more := len(choice.labels) - len(forward.targets)):
             found.leave_out(f"{more:,} labels", "they're less likely than the others")
     if film:
         values["film"], thinned = film_data(film)
         if thinned:
             found.leave_out(f"{thinned:,} of {len(film):,} frames of the film", "to keep the file small")
-    fit(found)
+    _fit(found)
     return found.to_dict()
 
 
 def model_facts(built: nn.Module, config: Config, name: str) -> dict[str, Any]:
-    """Return what the page says about a model."""
+    """Return what the page says about a model.
+
+    Args:
+        built: the model.
+        config: its settings, and those of the search.
+        name: the model's name.
+    """
     model = config.model
     return {
         "name": name,
@@ -224,7 +239,7 @@ def _frame(frame: Mapping[str, Any], number: int) -> dict[str, Any]:
     }
 
 
-def fit(found: PageData) -> None:
+def _fit(found: PageData) -> None:
     """Leave out arrays until the data fits the largest size."""
     attention = found.values["attention"]
     size = len(json.dumps(found.values))
@@ -252,3 +267,56 @@ def fit(found: PageData) -> None:
                 del attention[name]
         if chosen:
             found.leave_out(what, f"the file would exceed {math.ceil(LARGEST / 1e6)} MB")
+
+
+def _media(explanation: MediaExplanation, forward: Pass) -> dict[str, Any]:
+    """Return the image or recording, each head's attention to its positions, rollout, and the drop of all scores when
+    each part is hidden. The pass of a classifier is that of `each_label`."""
+    place, read = explanation.main_place, explanation.input
+    found: dict[str, Any] = {"place": place, "rows": list(explanation.rows(place))}
+    if isinstance(read, ImageInput):
+        picture = f"data:image/png;base64,{b64encode(png(read.pixels)).decode()}"
+        found |= {"kind": "image", "picture": picture, "across": read.across, "first": read.first}
+    else:
+        samples, front = explanation.forward.inputs[0][0].numpy(force=True), front_of(explanation.forward)
+        assert isinstance(front, Frames)
+        found |= _audio(read.spectrogram, read.seconds, read.step, samples, front.sample_rate)
+    if not explanation.without_weights:
+        maps = [explanation.maps(place, layer) for layer in range(explanation.n_layers(place))]
+        found |= {"maps": [weights_array(it) for it in maps], "rollout": weights_array(explanation.rollout(place))}
+        names, groups = read.names, read.groups
+        found["hidden"] = [names[it[0]] if len(it) == 1 else f"{names[it[0]]} to {names[it[-1]]}" for it in groups]
+        falls = occluded_falls(forward, groups).T.numpy()
+        found |= {"groups": [list(it) for it in groups], "falls": float_array(falls)}
+    return found
+
+
+def _spoken(codebook: Codebook, ids: Sequence[int]) -> dict[str, Any]:
+    """Return the sound of an answer's codes, each of which is a position in time."""
+    patches, step = codebook.spectrogram(ids), position_seconds(codebook.sample_rate)
+    frames = patches.reshape(-1, patches.shape[-1])
+    found = _audio(frames, len(patches) * step, step, codebook.samples(ids), codebook.sample_rate)
+    return found | {"names": [f"{n * step:.2f} s" for n in range(len(patches))]}
+
+
+def _audio(
+    spectrogram: NDArray[Any], seconds: float, step: float, samples: NDArray[np.int16], rate: int
+) -> dict[str, Any]:
+    low, high = spectrogram.min(), spectrogram.max()
+    shades = shades_array((spectrogram - low) / max(high - low, 1e-9))
+    sound = {"b64": b64encode(wav_bytes(samples, rate)).decode()}
+    return {"kind": "audio", "step": step, "seconds": seconds, "spectrogram": shades, "sound": sound}
+
+
+def png(pixels: NDArray[Any]) -> bytes:
+    """Return a PNG image (ISO/IEC 15948) with these pixels, from 0 to 255. (H, W, 1 or 3)"""
+    height, width, channels = pixels.shape
+    rows = np.zeros((height, 1 + width * channels), np.uint8)  # each row begins with its filter, which is none
+    rows[:, 1:] = np.rint(pixels.clip(0, 255)).astype(np.uint8).reshape(height, -1)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
+    chunks = _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)) + _chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -18,11 +18,10 @@ from ...model.norms import AddNorm, LayerNorm, RMSNorm
 from ...model.pointer import Pointer
 from ...model.transformer import Decoder, Encoder
 from ..record.calls import AttentionCall
-from ..record.parts import named_parts, stacks, sub_layers
+from ..record.parts import named_parts, part_rows, stacks, sub_layers
 from ..record.trace import Trace
 from ..views.explanation import Explanation
 from ..views.head_grid import heads_of
-from ..views.part_table import part_rows
 from .arrays import bits_array, bytes_array, float_array, weights_array
 
 _VALUES = 8  # of a token's vector
@@ -130,7 +129,13 @@ _GATES = {SwiGLU: "silu", GeGLU: "gelu"}
 
 
 def part_equation(model: nn.Module, name: str, part: nn.Module | None) -> str:
-    """Return the equation of a part named as in `named_parts`, or "" for custom code, whose equation isn't known."""
+    """Return the equation of a part, or "" for custom code, whose equation isn't known.
+
+    Args:
+        model: the whole model, which the equation can depend on.
+        name: the part's name in `named_parts`.
+        part: the part. For attention, it's the module that projects the heads.
+    """
     stack, _, place = name.partition(".")
     if place == "embedded":
         return _embedded(stacks(model)[stack])

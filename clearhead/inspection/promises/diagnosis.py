@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from ...model.positions import Positions
 from ..record.calls import AttentionInputs
 from ..record.parts import named_parts, stacks
-from .attention_checks import AttentionPart, attention_parts, in_order, recorded_calls
 from .check import in_one_line, in_words
+from .part_checks import AttentionPart, attention_parts, in_order, recorded_calls
 from .rounding import DRAWS, FACTOR, Difference, apart, bound_of, largest, nudged
 from .subject import Case
 

@@ -71,7 +71,13 @@ def nudged_models(model: nn.Module) -> list[nn.Module]:
 
 
 def bound_of(before: Sequence[Tensor], afters: Sequence[Sequence[Tensor]], what: str) -> Bound:
-    """Return a bound for the outputs `before`, given outputs `afters` computed after moving `what` by one eps."""
+    """Return a bound on how much rounding can change some outputs.
+
+    Args:
+        before: the outputs.
+        afters: the same outputs in several runs, each after moving weights or inputs by one eps.
+        what: what was moved, for the reason.
+    """
     eps = max((torch.finfo(tensor.dtype).eps for tensor in before), default=0.0)
     scale = max((largest(tensor) for tensor in before), default=0.0)
     moved = max(furthest(after, before).value for after in afters)
@@ -83,7 +89,13 @@ def bound_of(before: Sequence[Tensor], afters: Sequence[Sequence[Tensor]], what:
 
 
 def furthest(actual: Sequence[Tensor], expected: Sequence[Tensor], names: Sequence[str] = ()) -> Difference:
-    """Return the largest difference over pairs of tensors, and the name of the pair with this difference."""
+    """Return the largest difference over pairs of tensors, and where it is.
+
+    Args:
+        actual: the first tensor of each pair.
+        expected: the second one.
+        names: a name for each pair (default: none).
+    """
     if len(actual) != len(expected):
         return Difference(float("inf"), f"{len(actual)} tensors instead of {len(expected)}")
     found = [apart(*each) for each in zip(actual, expected)]

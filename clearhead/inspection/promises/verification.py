@@ -7,7 +7,6 @@ from dataclasses import replace
 import torch
 
 from ...model.transformer import evaluation
-from .attention_checks import FUSED, ORDER, POINTER, REPORTED, SUMS
 from .check import Check, Promise, Verification
 from .decoding_checks import BEAM, CACHED, ENGINE, ENGINES, WINDOW
 from .diagnosis import (
@@ -23,9 +22,9 @@ from .diagnosis import (
     find_faults,
     kinds_by_part,
 )
-from .front_checks import FRONT
 from .gradient_checks import GRADIENTS
 from .output_checks import BATCHED, FUTURE, MASKED, PADDED, RECORDED, REPEATED, SAVED
+from .part_checks import FRONT, FUSED, ORDER, POINTER, REPORTED, SUMS
 from .subject import Case, Subject, reads_tokens
 
 _ALONE = (TOKENS, ROWS)

@@ -143,6 +143,12 @@ def recompute_weights(
 ) -> tuple[Tensor | None, float]:
     """Compute the weights of an attention call, by Equation 1 or by the module's own `weights` method.
 
+    Args:
+        name: the name of the module, for messages.
+        part: the attention module.
+        given: the inputs of the call.
+        output: its output, (B, H, T, K).
+
     Returns:
         The weights (B, H, T, S), and the largest difference between `output` and weights times values. For a custom
         module without the method, (None, 0.0).

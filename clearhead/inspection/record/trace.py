@@ -145,7 +145,13 @@ class Trace:
         return found | {"about": np.array(json.dumps(finite(rest), allow_nan=False))}
 
     def plot(self, name: str, path: str | Path | None = None, *, row: int = 0, head: int | None = None) -> "Figure":
-        """Draw the weights of an attention module, for all heads or one, and write the picture to `path` if given.
+        """Draw the weights of the latest call of an attention module.
+
+        Args:
+            name: the name of the module, such as "decoder.0.cross".
+            path: the PNG or SVG file to write (default: only return the figure).
+            row: the row of the batch.
+            head: the number of a head, from 0 (default: all heads).
 
         Raises:
             KeyError: no such attention module was recorded.

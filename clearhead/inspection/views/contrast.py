@@ -64,7 +64,14 @@ class Readout:
         return torch.zeros(ids.shape).double() if bias is None else bias.detach()[ids].double().cpu() * deviation
 
     def attribute(self, trace: Trace, place: int, ids: Sequence[int], names: Sequence[str]) -> Attribution:
-        """Attribute the logit of a token or label at a place, or the difference of two, to the parts of the model."""
+        """Attribute the logit of a token or label at a place, or the difference of two, to the parts of the model.
+
+        Args:
+            trace: the recorded pass.
+            place: the index of the place, below R.
+            ids: the id of the token or label, and that of the other one, if any.
+            names: their names.
+        """
         at, (said, other) = torch.tensor(ids), (names[0], names[1] if len(names) > 1 else None)
         terms = self.rows(at), self.biases(at), self.logits[place].cpu()[at].double()
         direction, bias, logit = (it[0] if other is None else it[0] - it[1] for it in terms)
@@ -119,12 +126,24 @@ class Words:
 
     @classmethod
     def of_tokens(cls, said: Sequence[int], tokenizer: Tokenizer, begins: int) -> Self:
-        """Return the tokens of a language model, each as a word."""
+        """Return the tokens of a language model, each as a word.
+
+        Args:
+            said: the token ids, (T,).
+            tokenizer: the tokenizer of the model.
+            begins: see `Words`.
+        """
         first: Callable[[str, int], int | None] = lambda text, _place: _first_known(tokenizer.encode(text), tokenizer)  # noqa: E731
         return cls(tokenizer.pieces(said), range(len(said)), said, tokenizer.pieces, first, begins)
 
     def why(self, forward: Pass, trace: Trace, word: str | None, other: str | None) -> Attribution:
-        """Explain a word of the answer (default: the first) by its first token, alone or compared with another word's.
+        """Explain a word of the answer by its first token, alone or compared with that of another word.
+
+        Args:
+            forward: the pass.
+            trace: its record.
+            word: the word (default: the first one).
+            other: a word that could stand in its place (default: none).
 
         Raises:
             ConfigError: the word isn't in the answer, `other` isn't in the vocabulary, or both start alike.
@@ -210,7 +229,13 @@ class Labels:
         return self.labels.index(found[0])
 
     def why(self, forward: Pass, trace: Trace, label: str | None, other: str | None) -> Attribution:
-        """Explain a label (default: the one that the model chose), alone or compared with another.
+        """Explain a label, alone or compared with another.
+
+        Args:
+            forward: the pass.
+            trace: its record.
+            label: the label (default: the most likely one).
+            other: another label (default: none).
 
         Raises:
             ConfigError: the model has no such label, both are the same or of different targets, or the head isn't a
@@ -229,8 +254,13 @@ class Labels:
     def readout(self, forward: Pass, trace: Trace, label: str | None = None) -> Readout:
         """Return the head's projection, which reads the first position, or the mean of all.
 
+        Args:
+            forward: the pass.
+            trace: its record.
+            label: the label to explain, for the message (default: the most likely one).
+
         Raises:
-            ConfigError: the head isn't a single projection, so it can't explain the label (default: the best).
+            ConfigError: the head isn't a single projection.
         """
         stack, head = (forward.model.get_submodule(it) for it in ("encoder", "head"))
         assert isinstance(stack, Encoder) and isinstance(head, ClassPredictor)
@@ -254,7 +284,13 @@ class Masks:
     best: str
 
     def why(self, forward: Pass, trace: Trace, word: str | None, other: str | None) -> Attribution:
-        """Explain a word for the first mask (default: the model's), by its first token, alone or compared with another.
+        """Explain a word for the first mask by its first token, alone or compared with another.
+
+        Args:
+            forward: the pass.
+            trace: its record.
+            word: the word (default: the one that the model chose).
+            other: another word (default: none).
 
         Raises:
             ConfigError: a word isn't in the vocabulary, both begin alike, or the head isn't a single projection.
@@ -268,8 +304,13 @@ class Masks:
     def readout(self, forward: Pass, trace: Trace, word: str | None = None) -> Readout:
         """Return the head's projection, which reads the first mask.
 
+        Args:
+            forward: the pass.
+            trace: its record.
+            word: the word to explain, for the message (default: the one that the model chose).
+
         Raises:
-            ConfigError: the head isn't a single projection, so it can't explain the word (default: the best).
+            ConfigError: the head isn't a single projection.
         """
         stack, head = (forward.model.get_submodule(it) for it in ("encoder", "head"))
         assert isinstance(stack, Encoder) and isinstance(head, TokenPredictor)

@@ -25,7 +25,14 @@ _FATES = {"kept": STRONG, "ended": WARM, "dropped": FAINT}
 
 
 def draw_heads(explanation: "Explanation", place: str, layer: int | None, path: Path) -> None:
-    """Draw the weights of all heads of a layer, or of all layers (one row each), with the entropy below each head."""
+    """Draw the weights of all heads of a layer, or of all layers (one row each), with the entropy below each head.
+
+    Args:
+        explanation: the recorded pass.
+        place: such as "encoder.self" or "decoder.cross".
+        layer: the number of the layer, from 0. None draws all layers.
+        path: the PNG or SVG file to write.
+    """
     rows, columns = explanation.axes(place)
     layers = range(explanation.n_layers(place)) if layer is None else [layer]
     weights, names = [], []
@@ -40,7 +47,13 @@ def draw_heads(explanation: "Explanation", place: str, layer: int | None, path: 
 
 
 def draw_alignment(explanation: "Explanation", layer: int | None, path: Path) -> None:
-    """Draw the attention of each word of the answer (a row) to each word of the text, averaged over heads."""
+    """Draw the attention of each word of the answer (a row) to each word of the text, averaged over heads.
+
+    Args:
+        explanation: the recorded pass.
+        layer: the number of the layer, from 0 (default: its `alignment_layer`).
+        path: the PNG or SVG file to write.
+    """
     weights, words = explanation.word_weights(layer).numpy(force=True), explanation.answer_words
     number = explanation.alignment_layer if layer is None else layer
     attention_heatmap(weights, explanation.text.split(), words, path, f"decoder.cross, layer {number}, by word")

@@ -38,6 +38,11 @@ def equation_steps(attention: AttentionCall, head: int, row: int = 0) -> list[Eq
     Each step is computed from the one before, and equals the model's own values except for rounding. Custom attention
     can follow another equation, so only its weights and output are shown.
 
+    Args:
+        attention: the recorded call.
+        head: the number of the head, from 0.
+        row: the row of the batch.
+
     Raises:
         ConfigError: there's no such head.
     """
@@ -108,7 +113,12 @@ def render_steps(steps: Sequence[EquationStep], rows: Sequence[str], columns: Se
 
 
 def render_matrix(matrix: Tensor, rows: Sequence[str], columns: Sequence[str]) -> str:
-    """Render a matrix (T, S) with a token for each row and column, split into tables of at most 80 columns.
+    """Render a matrix with a token for each row and column, split into tables of at most 80 columns.
+
+    Args:
+        matrix: numbers, which are shown with two decimals, (T, S).
+        rows: the tokens of the rows, (T,).
+        columns: the tokens of the columns, (S,).
 
     Raises:
         ModelError: the numbers of tokens don't match the shape.

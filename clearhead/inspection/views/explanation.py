@@ -14,14 +14,13 @@ from ...errors import ConfigError
 from ...model.transformer import Decoder
 from ...tokenization.codebook import Codebook
 from ..record.forward_pass import Pass
-from ..record.parts import stacks
+from ..record.parts import part_rows, render_part_rows, stacks
 from .alignment import align, alignment_layer, render_alignment, word_weights
 from .attribution import Attribution
 from .contrast import NO_LABEL, Choice, Labels, Words
 from .flow import ShapeStep
 from .head_grid import heads_of
 from .lens import Lens, lens
-from .part_table import part_rows, render_part_rows
 from .recorded_attention import RecordedAttention, in_words
 from .search_tree import SearchTree
 from .text_columns import WIDTH, folded, with_note, wrapped
@@ -198,7 +197,13 @@ class Explanation(RecordedAttention):
         return self.chosen.why(self.forward, self.trace, said, other)
 
     def to_dict(self, place: str, layer: int, head: int) -> dict[str, Any]:
-        """Return everything as plain values for JSON, with the attention steps of one head."""
+        """Return everything as plain values for JSON, with the attention steps of one head.
+
+        Args:
+            place: the place of the head, such as "decoder.cross".
+            layer: its layer, from 0.
+            head: its number, from 0.
+        """
         found: dict[str, Any] = {
             "format_version": _FORMAT_VERSION,
             "source": self.text,

@@ -10,9 +10,9 @@ from ...errors import ConfigError, unknown
 from ..record.calls import AttentionCall
 from ..record.labels import LabelledArray
 from ..record.trace import Trace
+from . import PLACES
 from .equation import equation_steps, render_matrix, render_steps
 from .head_grid import render_heads, render_keys
-from .places import PLACES
 from .text_columns import with_note
 
 
@@ -95,7 +95,13 @@ class RecordedAttention:
         return [name for name, calls in self.trace.calls.items() if calls[-1].known_weights is None]
 
     def attention_values(self, place: str, layer: int, head: int) -> dict[str, Any]:
-        """Return the steps of Equation 1 for one head as plain values for JSON."""
+        """Return the steps of Equation 1 for one head as plain values for JSON.
+
+        Args:
+            place: one of `places`.
+            layer: the number of the layer, from 0.
+            head: the number of the head, from 0.
+        """
         attention, (rows, columns) = self.attention(place, layer), self.axes(place)
         return {
             "place": place,
@@ -108,7 +114,13 @@ class RecordedAttention:
         }
 
     def render_attention(self, place: str, layer: int, head: int) -> str:
-        """Render Equation 1 step by step with the numbers of one head, and a table of its weights."""
+        """Render Equation 1 step by step with the numbers of one head, and a table of its weights.
+
+        Args:
+            place: one of `places`.
+            layer: the number of the layer, from 0.
+            head: the number of the head, from 0.
+        """
         attention = self.attention(place, layer)
         title = f"attention {place}, layer {layer}, head {head}:\n{PLACES[place]}"
         view = f"{title}\n{render_steps(equation_steps(attention, head), *self.axes(place))}"
@@ -119,7 +131,13 @@ class RecordedAttention:
         return with_note(f"{view}\n{exact}\n\nweights: rows attend to columns\n{table}", self.trace.note)
 
     def render_heads(self, place: str, layer: int | None, *, color: bool = False) -> str:
-        """Render all heads of a layer, or of all layers, as small maps."""
+        """Render all heads of a layer, or of all layers, as small maps.
+
+        Args:
+            place: one of `places`.
+            layer: the number of the layer, from 0. None renders all layers.
+            color: use background colours instead of characters.
+        """
         blocks: list[str] = []
         for number in range(self.n_layers(place)) if layer is None else [layer]:
             call = self.attention(place, number)

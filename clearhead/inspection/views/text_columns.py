@@ -29,7 +29,13 @@ def right(text: str, width: int) -> str:
 
 
 def wrapped(label: str, words: Iterable[str], width: int = WIDTH) -> Iterator[str]:
-    """Yield lines of words after a label. All lines after the first are indented by the label's width."""
+    """Yield lines of words after a label. All lines after the first are indented by the label's width.
+
+    Args:
+        label: what the first line begins with, such as "keys: ".
+        words: the words. A line break can come between any two.
+        width: the maximum number of columns.
+    """
     line, used = label, cell_len(label)
     for word in words:
         if used + cell_len(word) + 1 > width and line.strip():

@@ -25,7 +25,7 @@ from ..sequences import Sequences, measured_tokens, token_numbers
 from ..source_reader import MediaReader
 
 if TYPE_CHECKING:
-    from ...inspection.media.timings import TokenTiming
+    from ...inspection.views.alignment import TokenTiming
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,8 @@ class Transcription(Sequences):
         """
         import torch
 
-        from ...inspection.media.timings import timings
         from ...inspection.record.recorder import record
-        from ...inspection.views.alignment import alignment_layer
+        from ...inspection.views.alignment import alignment_layer, timings
         from ...model.transformer import evaluation
 
         if not pieces:

@@ -13,7 +13,7 @@ from ...config import Config
 from ...config.values import invalid
 from ...folder.atomic import writing
 from ...folder.checkpoint import FILM
-from ...inspection.film.frame import Frame
+from ...inspection.film.film import Frame
 from ...tasks.base import Task
 from .metrics import MetricsLog
 

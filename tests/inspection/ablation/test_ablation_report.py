@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clearhead.inspection.ablation.ablation_report import Ablation, Measure, PartEffect, Study
+from clearhead.inspection.ablation import Ablation, Measure, PartEffect, Study
 
 matplotlib = pytest.importorskip("matplotlib")
 image = pytest.importorskip("matplotlib.image")

@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import nn
 
-from clearhead.inspection.ablation.study import (
+from clearhead.inspection.ablation import (
     WHOLE,
     KeptOutcomes,
     Outcome,
     fingerprint,
     has_hooks,
-    study,
+    measure_without_each,
 )
 from clearhead.inspection.record.recorder import record
 from clearhead.inspection.record.switches import switches, without
@@ -49,7 +49,7 @@ def silent(*_: object) -> None:
 def test_each_outcome_is_that_without_its_part() -> None:
     net, calls = model(), list[int]()
     measure = measuring(net, calls)
-    found, n_kept = study(net, NAMES, measure, KeptOutcomes(None, KEY), silent)
+    found, n_kept = measure_without_each(net, NAMES, measure, KeptOutcomes(None, KEY), silent)
     assert list(found) == [WHOLE, *NAMES] and n_kept == 0 and len(calls) == 4
     assert found[WHOLE] == measure()
     for name in NAMES:
@@ -61,8 +61,8 @@ def test_each_outcome_is_that_without_its_part() -> None:
 def test_what_is_kept_is_not_measured_again_and_the_same_to_the_bit(tmp_path: Path) -> None:
     net, calls, told = model(), list[int](), list[tuple[str, int, int]]()
     measure = measuring(net, calls)
-    first, _ = study(net, NAMES[:2], measure, KeptOutcomes(tmp_path, KEY), silent)
-    again, n_kept = study(net, NAMES, measure, KeptOutcomes(tmp_path, KEY), lambda *it: told.append(it))
+    first, _ = measure_without_each(net, NAMES[:2], measure, KeptOutcomes(tmp_path, KEY), silent)
+    again, n_kept = measure_without_each(net, NAMES, measure, KeptOutcomes(tmp_path, KEY), lambda *it: told.append(it))
     assert len(calls) == 4 and n_kept == 3
     assert told == [(NAMES[2], 0, 1), ("comparing", 1, 1)]
     assert list(again) == [WHOLE, *NAMES] and {name: again[name] for name in first} == first
@@ -73,7 +73,7 @@ def test_results_of_another_key_are_not_taken(tmp_path: Path, other: dict) -> No
     net, calls = model(), list[int]()
     kept = [KeptOutcomes(tmp_path, key) for key in (KEY, KEY | other)]
     for outcomes in kept:
-        study(net, NAMES, measuring(net, calls), outcomes, silent)
+        measure_without_each(net, NAMES, measuring(net, calls), outcomes, silent)
     assert len(calls) == 8 and kept[0].folder != kept[1].folder
     assert json.loads((kept[1].folder / "key.json").read_bytes()) == KEY | other
 
@@ -88,11 +88,11 @@ def test_a_study_that_was_ended_goes_on_where_it_stopped(tmp_path: Path) -> None
         return measure()
 
     with pytest.raises(KeyboardInterrupt):
-        study(net, NAMES, ending, KeptOutcomes(tmp_path, KEY), silent)
+        measure_without_each(net, NAMES, ending, KeptOutcomes(tmp_path, KEY), silent)
     assert not has_hooks(net)
-    found, n_kept = study(net, NAMES, measure, KeptOutcomes(tmp_path, KEY), silent)
+    found, n_kept = measure_without_each(net, NAMES, measure, KeptOutcomes(tmp_path, KEY), silent)
     assert n_kept == 2 and len(calls) == 4
-    assert found == study(net, NAMES, measure, KeptOutcomes(None, KEY), silent)[0]
+    assert found == measure_without_each(net, NAMES, measure, KeptOutcomes(None, KEY), silent)[0]
 
 
 def test_a_process_killed_anywhere_leaves_whole_results_or_none(tmp_path: Path, crash_points) -> None:
@@ -106,7 +106,7 @@ def test_a_process_killed_anywhere_leaves_whole_results_or_none(tmp_path: Path, 
         assert kept.get(WHOLE) in (None, outcome)
         kept = KeptOutcomes(tmp_path / str(number), KEY)
     assert number > 3 and kept.get(WHOLE) == outcome
-    assert study(net, [], measuring(net, []), kept, silent) == ({WHOLE: outcome}, 1)
+    assert measure_without_each(net, [], measuring(net, []), kept, silent) == ({WHOLE: outcome}, 1)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_where_nothing_can_be_written_the_study_goes_on_and_says_why(tmp_path: P
     net, calls = model(), list[int]()
     kept = KeptOutcomes(tmp_path / "folder", KEY)
     with fail_from(1, read_only):
-        found, n_kept = study(net, NAMES, measuring(net, calls), kept, silent)
+        found, n_kept = measure_without_each(net, NAMES, measuring(net, calls), kept, silent)
     assert len(found) == 4 and n_kept == 0 and len(calls) == 4
     assert str(kept.folder) in kept.problem and "Read-only file system" in kept.problem
     assert "work on a copy of the model" in kept.problem
@@ -184,9 +184,9 @@ def test_the_fingerprint_is_that_of_the_code_of_an_own_part_too(tmp_path: Path, 
 
 def test_a_compiled_model_is_measured_as_it_is_written_with_all_parts_and_without(tmp_path: Path) -> None:
     net = model()
-    expected, _ = study(net, NAMES, measuring(net, []), KeptOutcomes(None, KEY), silent)
+    expected, _ = measure_without_each(net, NAMES, measuring(net, []), KeptOutcomes(None, KEY), silent)
     net.blocks[0]._compiled_call_impl = lambda x, **_: x + 1.0  # stands for what `compile` makes
-    found, _ = study(net, NAMES, measuring(net, []), KeptOutcomes(None, KEY), silent)
+    found, _ = measure_without_each(net, NAMES, measuring(net, []), KeptOutcomes(None, KEY), silent)
     assert found == expected and net.blocks[0]._compiled_call_impl is not None
 
 

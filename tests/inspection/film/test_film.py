@@ -114,12 +114,12 @@ def test_a_score_that_is_the_loss_in_another_unit_is_one_curve_with_it(
     tmp_path: Path, scores: list[tuple[float, float]], drawn: list[str]
 ) -> None:
     figures = pytest.importorskip("matplotlib.figure")
-    from clearhead.inspection.film.film_pictures import draw_curves
+    from clearhead.inspection.film.film import _draw_curves
 
     records = [
         frame(0, "a"),
         *(frame(i, "a", scores={"loss": a, "bits_per_byte": b}) for i, (a, b) in enumerate(scores, 1)),
     ]
     film, figure = Film.of(records, tmp_path), figures.Figure()
-    draw_curves(figure.add_subplot(), film.frames, [1], {"bits_per_byte": "bits a byte"})
+    _draw_curves(figure.add_subplot(), film.frames, [1], {"bits_per_byte": "bits a byte"})
     assert [it.get_ylabel() for it in figure.axes if it.lines[-1].get_marker() == "o"] == drawn

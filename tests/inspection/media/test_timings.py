@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.config import ModelConfig
-from clearhead.inspection.media.timings import centres, timings
 from clearhead.inspection.record.recorder import record
+from clearhead.inspection.views.alignment import centres, timings
 from clearhead.model.transformer import build
 
 RATE, TONES, BOS, EOS, STEPS = 1000, (80, 200, 400), 1, 2, 120

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from clearhead.inspection.record.parts import part_rows
 from clearhead.inspection.views.contrast import Labels
 from clearhead.inspection.views.explanation import Explanation
-from clearhead.inspection.views.part_table import part_rows
 from clearhead.tasks.answer.windows import best_spans
 
 

@@ -1,1 +1,0 @@
-"""Ablation: measure the effect of each part of a model by switching it off."""
