@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 import clearhead
 from clearhead.api import Classifier
 from clearhead.scoring.bootstrap import compare_means
-from clearhead.training.warm_start.settings import OF_WARM_START
+from clearhead.training.warm_start import OF_WARM_START
 
 Texts = list[tuple[str, str]]  # (text, label)
 FOLDS = 5

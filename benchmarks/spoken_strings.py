@@ -28,7 +28,7 @@ from clearhead.apps.translator import Speaker, Transcriber
 from clearhead.config import Config
 from clearhead.config.values import read_toml
 from clearhead.readers.media.audio import read_audio
-from clearhead.scoring.transcript_scores import error_rates
+from clearhead.scoring.speech_scores import error_rates
 
 SPOKEN, HEARD, REFERENCE = (10, 29), (30, 49), (5, 9)  # the recordings of each speaker, first and last
 SEARCHES = {

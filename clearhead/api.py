@@ -127,10 +127,9 @@ def train(
     flags = {"resume": resume, "replace": replace, "progress": progress, "allow_custom_code": allow_custom_code}
     _check_options(flags, {"say": say, "on_step": on_step, "on_eval": on_eval})
     from .exchange.huggingface import lost_export
-    from .training import run
+    from .training import run, warm_start
     from .training.distributed.processes import joined
     from .training.open_run import RunOptions
-    from .training.warm_start import settings, stages
 
     with joined() as processes, _files(data) as files:
         options = RunOptions(
@@ -139,8 +138,8 @@ def train(
         options = options.in_one_of(processes)
         if files:
             config = config.assign({"data.train": files}, "user")
-        start = stages.train if settings.is_warm_start(config, out, options) else run.train
-        processes.check_supports(config, warm_start=start is stages.train)
+        start = warm_start.train if warm_start.is_warm_start(config, out, options) else run.train
+        processes.check_supports(config, warm_start=start is warm_start.train)
         return start(config, out, options)
 
 

@@ -34,8 +34,7 @@ from .choices.hyperparameters import (
     usual_batch,
     usual_threads,
 )
-from .choices.trained_parts import check_trained_parts
-from .init_from import InitFrom
+from .init_from import InitFrom, check_trained_parts
 from .report.card import model_card
 from .run_data import RunData, Say, changed_data, encode, read_files, with_general
 

@@ -27,19 +27,18 @@ from ..tasks.base import Dataset, EvaluationResult, Task, example_of
 from ..tasks.examples import Examples, FreshBatches
 from ..tasks.sequences import Sequences
 from .choices.memory_limit import forecast
-from .choices.trained_parts import select_weights
-from .deadline import Deadline, shortfall
 from .distributed.processes import Processes
+from .init_from import select_weights
 from .memory import keep_freed_memory
 from .open_run import Opened, RunOptions, Stage, follow_run, open_run
 from .prepare import Prepared
 from .report.card import model_card, with_scores, with_section, with_steps
-from .report.early_warnings import EarlyWarnings
 from .report.gain import compare_with_start
 from .report.metrics import MetricsLog, Unlogged, read_metrics
-from .report.observers import TensorBoard, Watch
+from .report.observers import EarlyWarnings, TensorBoard, Watch
 from .report.progress import Progress
 from .run_data import Say
+from .schedule import Deadline, shortfall
 from .signals import StoppedError, StopSignals
 from .state import Run, State
 from .trainer import Objective, Trainer

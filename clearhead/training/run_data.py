@@ -23,7 +23,7 @@ from ..scoring import score_labels
 from ..tasks.base import Dataset, HeldOut, Task
 from ..tasks.classify.examples import UNSEEN
 from .choices.hyperparameters import usual_threads
-from .deadline import Scoring
+from .schedule import Scoring
 
 Say = Callable[[str], None]
 

@@ -18,12 +18,11 @@ from ..folder.contents import Checkpoint
 from ..model.linear import learned_state
 from ..tokenization.ragged import IntArray
 from .averaging import MovingAverage
-from .deadline import Deadline
 from .distributed.processes import Loss, gathered
 from .memory import release_freed_memory
 from .optimizers import load_optimizer, optimizer_tensors
 from .run_data import changed_data
-from .schedule import Schedule
+from .schedule import Deadline, Schedule
 from .selection import Selection
 from .state import Run, State
 from .update import Update

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from clearhead.scoring.label_set_scores import average_precision, best_thresholds, label_set_scores, label_table
+from clearhead.scoring.class_scores import average_precision, best_thresholds, label_set_scores, label_table
 
 LABELS = ("bug", "login", "refund", "never")
 

@@ -6,7 +6,7 @@ from statistics import correlation as of_statistics
 import numpy as np
 import pytest
 
-from clearhead.scoring.number_scores import correlation, number_scores, ranks, spelled
+from clearhead.scoring.class_scores import correlation, number_scores, ranks, spelled
 
 X, Y = [1.0, 2.0, 2.0, 5.0, -3.0], [2.0, 1.0, 4.0, 4.0, -1.0]
 

@@ -16,7 +16,7 @@ from clearhead.errors import ClearheadError, ConfigError, ModelError
 from clearhead.folder.adapters import base_weights
 from clearhead.folder.model_folder import load_model_folder, model_files, save_files
 from clearhead.model.transformer import build
-from clearhead.training.choices.trained_parts import Lora
+from clearhead.training.init_from import Lora
 from clearhead.training.signals import StoppedError
 from tests.builders import make_encoder_folder, model_config, quiet
 from tests.training.conftest import Toy, quick

@@ -13,8 +13,7 @@ from clearhead.config import Config
 from clearhead.errors import ConfigError, ModelError
 from clearhead.folder.manifest import Manifest, mark_finished
 from clearhead.folder.model_folder import read_config, save_files
-from clearhead.training.warm_start.settings import write_request
-from clearhead.training.warm_start.stages import PRETRAINED, WITHOUT
+from clearhead.training.warm_start import PRETRAINED, WITHOUT, write_request
 from tests.builders import quiet
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from clearhead.config import Config
-from clearhead.training.deadline import Deadline, Scoring, shortfall
-from clearhead.training.schedule import Schedule
+from clearhead.training.schedule import Deadline, Schedule, Scoring, shortfall
 
 
 def paced(seconds_a_step: float) -> Schedule:

@@ -22,8 +22,7 @@ from ...tokenization.source_and_target import Tokenizers
 from ...tokenization.tokenizer import Tokenizer
 from ...training.choices.hyperparameters import has_bf16, usual_threads
 from ...training.choices.thread_trial import OtherPrograms, Steps
-from ...training.distributed.launch import call
-from ...training.distributed.processes import ALONE, EndedElsewhereError, Processes, joined
+from ...training.distributed.processes import ALONE, EndedElsewhereError, Processes, call, joined
 from ...training.memory import keep_freed_memory
 from .machine import Machine
 

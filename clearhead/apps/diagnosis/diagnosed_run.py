@@ -29,8 +29,7 @@ from ...tasks.registry import task_of
 from ...tokenization.ragged import IntArray
 from ...tokenization.source_and_target import Tokenizers
 from ...training.choices.hyperparameters import choose_batch, choose_machine, choose_model, choose_schedule
-from ...training.choices.trained_parts import select_weights
-from ...training.init_from import InitFrom
+from ...training.init_from import InitFrom, select_weights
 from ...training.report.floors import Floors
 from ...training.report.metrics import read_metrics
 from ...training.run_data import RunData, encode

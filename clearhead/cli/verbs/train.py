@@ -104,12 +104,12 @@ def _run(options: Options) -> None:
         raise UsageError("no model folder is given", fix="name one with --out DIR", name="--out")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch.distributed warns of what DDP needs here
     if options.processes > 1 and "WORLD_SIZE" not in os.environ:
-        from ...training.distributed.launch import launch
+        from ...training.distributed.processes import launch
 
         launch(["train", *options.command_line], options.processes)
         return
     from ...api import train
-    from ...training.deadline import process_began
+    from ...training.schedule import process_began
 
     if config.train.task is not None and not options.resume:
         _say_task(config)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from ...scoring.number_scores import spelled
+from ...scoring.class_scores import spelled
 from ..examples import Record
 
 

@@ -19,7 +19,7 @@ from ...readers.lines import shown
 from ...readers.pairs import Pairs
 from ...readers.skipped import Report
 from ...scoring.bootstrap import FloatArray
-from ...scoring.number_scores import NumberScores, number_scores, spelled
+from ...scoring.class_scores import NumberScores, number_scores, spelled
 from ...tokenization.ragged import IntArray, Ragged
 from ..base import EvaluationResult, ExampleEncoder, HeldOut
 from ..source_reader import SourceReader, on_device

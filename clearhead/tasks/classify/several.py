@@ -14,7 +14,7 @@ from ...readers.column_roles import label_list
 from ...readers.pairs import Pairs
 from ...readers.skipped import Skipped
 from ...scoring.bootstrap import FloatArray
-from ...scoring.label_set_scores import (
+from ...scoring.class_scores import (
     DEFAULT,
     BoolArray,
     LabelSetScores,

@@ -15,7 +15,7 @@ from ...data.spoken_pairs import CodeReader, SpokenEncoder, SpokenForm, learn_co
 from ...errors import DataError, ModelError
 from ...readers.pairs import Pairs, references
 from ...scoring.bootstrap import Estimate, FloatArray, estimates
-from ...scoring.mel_distortion import mel_distortion
+from ...scoring.speech_scores import mel_distortion
 from ...scoring.translation_scores import TokenCounts
 from ...tokenization.codebook import Codebook, Samples
 from ...tokenization.source_and_target import Tokenizers

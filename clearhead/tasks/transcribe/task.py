@@ -15,7 +15,7 @@ from ...decode.audio_session import AudioSession
 from ...decode.session import Session
 from ...readers.pairs import Pairs, references
 from ...readers.skipped import Skipped
-from ...scoring.transcript_scores import ErrorRate, error_rates
+from ...scoring.speech_scores import ErrorRate, error_rates
 from ...scoring.translation_scores import TokenCounts
 from ...tokenization.ragged import Ragged
 from ..base import EvaluationResult, Units

@@ -13,7 +13,7 @@ from ...config.values import read_duration
 from ...errors import ConfigError, TrainingError
 from ...model.fronts.tokens import Embedding
 from ...tasks.base import Dataset, Task
-from ..deadline import AIM, CLOSING, Scoring
+from ..schedule import AIM, CLOSING, Scoring
 from . import memory_limit
 from .hyperparameters import Chosen, fast_rate, has_open_shape, short_warmup, translates, with_preset
 from .thread_trial import SECONDS, Steps, candidates, time_steps

@@ -1,11 +1,14 @@
-"""The processes of a run, which torchrun starts on one machine or several.
+"""The processes of a run, which torchrun starts on one machine or several, and `launch` on this one.
 
 Parallelism is applied from outside the model. Each process has a copy of the weights (DDP) and computes the gradient of
 its share of every batch. The gradients are added up, so all copies change alike. The first process prepares the data,
 writes every file and speaks to the user. Batches are the same for any number of processes, and so is their order.
 """
 
+import logging
 import os
+import signal
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +21,7 @@ from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
 from ...config import Config
+from ...config.messages import say
 from ...config.values import invalid
 from ...data.encoding import end_with_parent
 from ...decode.engine import usable_cores
@@ -28,11 +32,13 @@ from ...tokenization.ragged import IntArray
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
 
+
 T = TypeVar("T")
 Loss = Callable[[nn.Module, IntArray], Tensor]  # the loss of a task, summed over the examples of a batch
 
 LAUNCHER = "CLEARHEAD_LAUNCHER"  # the environment variable with the id of the process that started the others
 _POLL = 0.05  # seconds
+_PATIENCE = 600  # seconds that a signalled process has to save a checkpoint
 
 
 class EndedElsewhereError(TrainingError):
@@ -268,3 +274,53 @@ def divided_like(divided: Tensor, whole: Tensor) -> Tensor:
 
     like = cast("DTensor", divided)
     return distribute_tensor(whole, like.device_mesh, like.placements, src_data_rank=None)
+
+
+# --- starting the processes on this machine, as torchrun does ---------------------------------------------------------
+
+
+def launch(arguments: Sequence[str], count: int) -> None:
+    """Run `clearhead ARGUMENTS` in `count` processes, which share the cores of the machine.
+
+    torch's own messages are silenced, since the processes report their errors themselves.
+
+    Raises:
+        EndedElsewhereError: a process failed, and has reported why.
+    """
+    _start(count, sys.executable, "-m", "clearhead", *arguments)
+
+
+def call(function: Callable[..., Any], count: int, *arguments: Any) -> Any:
+    """Call a function in `count` new processes, as `launch` does, and return the result of the first one."""
+    return _start(count, function, *arguments)[0]
+
+
+def _start(count: int, entry: Callable[..., Any] | str, *arguments: Any) -> dict[int, Any]:
+    from torch.distributed.elastic.multiprocessing import SignalException  # slow to import
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // count)))
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch.distributed warns of what DDP needs here
+    os.environ[LAUNCHER] = str(os.getpid())
+    logging.disable()
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=count,
+        run_id="clearhead",
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+        shutdown_timeout=_PATIENCE,
+    )
+    try:
+        return elastic_launch(config, entry)(*arguments)
+    except ChildFailedError as error:
+        codes = {rank: failure.exitcode for rank, failure in sorted(error.failures.items())}
+        for rank, code in codes.items():
+            if code < 0:
+                say(f"process {rank} was ended by {signal.Signals(-code).name}")
+        raise EndedElsewhereError(1 if min(codes.values()) < 0 else next(iter(codes.values()))) from error
+    except SignalException as error:
+        raise EndedElsewhereError(128 + int(error.sigval)) from error

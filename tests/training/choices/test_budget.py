@@ -21,7 +21,7 @@ from clearhead.folder.model_folder import read_config
 from clearhead.tasks.translate.task import Translation
 from clearhead.training.choices import budget
 from clearhead.training.choices.budget import Measured, plan
-from clearhead.training.deadline import Deadline, Scoring, process_began
+from clearhead.training.schedule import Deadline, Scoring, process_began
 from clearhead.training.signals import StoppedError
 
 
@@ -130,7 +130,7 @@ def test_a_process_began_before_now_and_not_long_ago() -> None:
     assert process_began() == pytest.approx(process_began(), abs=0.1)
     assert 0 <= time.monotonic() - process_began() < 3600
     code = (
-        "import time; from clearhead.training.deadline import process_began; print(time.monotonic() - process_began())"
+        "import time; from clearhead.training.schedule import process_began; print(time.monotonic() - process_began())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 0 <= float(done.stdout) < 10

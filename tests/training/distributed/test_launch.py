@@ -11,7 +11,7 @@ import time
 import pytest
 
 from clearhead.cli.entry import main
-from clearhead.training.distributed import launch
+from clearhead.training.distributed import processes
 from clearhead.training.distributed.processes import LAUNCHER, EndedElsewhereError
 from tests.training.distributed.test_processes import losses
 
@@ -36,7 +36,7 @@ def test_the_command_ends_with_the_exit_code_of_a_process_that_failed(
         monkeypatch.setenv(name, os.environ.get(name, "ERROR"))
     monkeypatch.setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", "")  # it would keep their handlers
     with pytest.raises(EndedElsewhereError) as caught:
-        launch._start(2, sys.executable, "-c", script)
+        processes._start(2, sys.executable, "-c", script)
     logging.disable(logging.NOTSET)
     assert caught.value.exit_code == code
     said = capsys.readouterr().err

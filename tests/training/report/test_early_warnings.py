@@ -14,16 +14,16 @@ from clearhead.tasks.examples import Examples
 from clearhead.tasks.registry import task_named
 from clearhead.tokenization.ragged import Ragged
 from clearhead.tokenization.source_and_target import Tokenizers
-from clearhead.training.report import early_warnings
-from clearhead.training.report.early_warnings import EarlyWarnings
+from clearhead.training.report import observers
 from clearhead.training.report.floors import Floors
+from clearhead.training.report.observers import EarlyWarnings
 from tests.builders import small_model
 from tests.training.conftest import Toy
 
 
 def watched(monkeypatch: pytest.MonkeyPatch, said: list[str], **settings: object) -> EarlyWarnings:
     """Warnings of a run of 100 steps on tokens whose frequencies give a loss of 5."""
-    monkeypatch.setattr(early_warnings.Floors, "of", lambda *_: Floors(5.0, 4.0))
+    monkeypatch.setattr(observers.Floors, "of", lambda *_: Floors(5.0, 4.0))
     config: Any = SimpleNamespace(**{"steps": 100, "warmup": 4, "best": "loss"} | settings)
     examples: Any = SimpleNamespace(examples=None)
     return EarlyWarnings(torch.nn.Linear(1, 1), examples, examples, examples, config, said.append, "runs/a b")

@@ -13,7 +13,7 @@ import pytest
 from clearhead.api import train
 from clearhead.config import Config
 from clearhead.folder.checkpoint import RunFolder
-from clearhead.training.warm_start.stages import _WarmStart
+from clearhead.training.warm_start import _WarmStart
 
 from ..conftest import Toy, quick
 

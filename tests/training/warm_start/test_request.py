@@ -10,10 +10,9 @@ import torch
 from clearhead.api import load, train
 from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.folder.model_folder import load_model_folder
+from clearhead.training import warm_start
 from clearhead.training.signals import StoppedError
-from clearhead.training.warm_start import stages
-from clearhead.training.warm_start.settings import OF_WARM_START
-from clearhead.training.warm_start.stages import ALSO, PRETRAINED, WITHOUT
+from clearhead.training.warm_start import ALSO, OF_WARM_START, PRETRAINED, WITHOUT
 from tests.builders import quiet
 
 PARTS = [WITHOUT, PRETRAINED, f"{ALSO}2", ""]
@@ -57,14 +56,14 @@ def test_a_warm_start_in_progress_is_not_trained_over_and_goes_on_when_told_the_
 
 
 def test_a_signal_between_two_stages_says_how_to_go_on(warm, toy, outcome, monkeypatch: pytest.MonkeyPatch) -> None:
-    out, remove = toy.folder / "out", stages.remove_folder
+    out, remove = toy.folder / "out", warm_start.remove_folder
 
     def stopped(path: Path) -> None:
         remove(path)
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(stages, "remove_folder", stopped)
+        patch.setattr(warm_start, "remove_folder", stopped)
         with pytest.raises(StoppedError) as caught:
             train(warm.settings(), out, say=quiet)
     assert caught.value.exit_code == 130 and "resume=True" in caught.value.fix

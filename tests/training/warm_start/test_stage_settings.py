@@ -7,9 +7,9 @@ import pytest
 from clearhead.config import Config
 from clearhead.tasks.denoise.task import denoising
 from clearhead.tasks.registry import task_of
+from clearhead.training import warm_start
 from clearhead.training.report.card import training_command
-from clearhead.training.warm_start import settings
-from clearhead.training.warm_start.settings import Clock, baseline, fine_tuning, number_of_runs, pretraining
+from clearhead.training.warm_start import Clock, _baseline, _fine_tuning, _number_of_runs, _pretraining
 
 
 def asked(changes: dict[str, Any] | None = None) -> Config:
@@ -28,7 +28,7 @@ def completed(config: Config, steps: int = 100) -> Config:
 )
 def test_pretraining_needs_less_against_overfitting_than_the_task(changes, dropout: float, smoothing: float) -> None:
     config = asked(changes)
-    found = pretraining(config, completed(config), task_of(config))
+    found = _pretraining(config, completed(config), task_of(config))
     assert (found.model.dropout, found.train.label_smoothing) == (dropout, smoothing)
 
 
@@ -37,39 +37,39 @@ def test_pretraining_needs_less_against_overfitting_than_the_task(changes, dropo
 )
 def test_pretraining_takes_as_many_steps_as_the_task_or_more_for_labels(changes: dict[str, Any], steps: int) -> None:
     config = asked(changes)
-    assert pretraining(config, completed(config), task_of(config)).train.steps == steps
+    assert _pretraining(config, completed(config), task_of(config)).train.steps == steps
 
 
 def test_the_span_of_hidden_words_is_that_of_the_task_or_as_asked() -> None:
     for changes, span in (({}, 1.0), ({"train.hidden_span": 2.5}, 2.5), ({"train.task": "translate"}, 3.0)):
         config = asked(changes)
         task = task_of(config)
-        found = denoising(task).settle(pretraining(config, completed(config), task))
+        found = denoising(task).settle(_pretraining(config, completed(config), task))
         assert found.train.hidden_span == span
 
 
 def test_the_baseline_knows_nothing_of_the_warm_start() -> None:
     changes = {"train.warm_steps": 7, "train.soup": 3, "data.texts": ("x",), "data.test": ("y",), "train.watch": "z"}
-    assert baseline(asked(changes)).to_dict() == asked({"train.warm_start": ""}).to_dict()
+    assert _baseline(asked(changes)).to_dict() == asked({"train.warm_start": ""}).to_dict()
 
 
 @pytest.mark.parametrize(("verb", "budget", "runs"), [("classify", "", 4), ("classify", "5m", 1), ("answer", "", 1)])
 def test_labels_are_learnt_several_times(verb: str, budget: str, runs: int) -> None:
     config = asked({"train.task": verb, "train.budget": budget})
-    assert number_of_runs(config, task_of(config)) == runs
-    assert number_of_runs(config.override({"train.soup": 2}), task_of(config)) == 2
+    assert _number_of_runs(config, task_of(config)) == runs
+    assert _number_of_runs(config.override({"train.soup": 2}), task_of(config)) == 2
 
 
 def test_a_number_of_runs_that_was_chosen_is_not_in_the_command_of_the_card() -> None:
     for config, named in ((asked(), False), (asked({"train.soup": 4}), True)):
-        assert ("train.soup" in training_command(fine_tuning(config, completed(config), 4))) == named
+        assert ("train.soup" in training_command(_fine_tuning(config, completed(config), 4))) == named
 
 
 def test_the_time_of_a_budget_is_shared_and_what_is_left_over_goes_to_later_stages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(settings.time, "monotonic", lambda: now)
+    monkeypatch.setattr(warm_start.time, "monotonic", lambda: now)
     clock = Clock("400s", 100.0, [])
     assert clock.end(0) == 200.0
     now = 140.0  # sooner than it might have been

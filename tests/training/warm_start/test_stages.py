@@ -16,7 +16,7 @@ from clearhead.folder.checkpoint import RunFolder
 from clearhead.folder.contents import read_checkpoint
 from clearhead.folder.model_folder import load_model_folder, read_config
 from clearhead.training.report.metrics import read_metrics
-from clearhead.training.warm_start.stages import ALSO, PRETRAINED, WITHOUT
+from clearhead.training.warm_start import ALSO, PRETRAINED, WITHOUT
 from tests.builders import quiet
 
 FEW = {"train.steps": 2, "train.warm_steps": 2, "train.eval_every": 2, "train.save_every": 2, "data.max_len": 16}

@@ -17,7 +17,7 @@ from clearhead.api import Classifier
 from clearhead.apps.trust_report import _words
 from clearhead.cli import main
 from clearhead.folder.model_folder import model_files, save_files
-from clearhead.training import deadline
+from clearhead.training import schedule
 from clearhead.training.report.metrics import read_metrics
 
 from ...conftest import Run
@@ -187,7 +187,7 @@ def test_a_model_that_translates_is_no_beginning(run: Run, trained: Path, model_
 
 @pytest.mark.slow
 def test_a_short_budget_is_enough(run: Run, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadline, "process_began", time.monotonic)  # the tests before this one are no part of it
+    monkeypatch.setattr(schedule, "process_began", time.monotonic)  # the tests before this one are no part of it
     done = run("train", trained / "texts.tsv", "--task", "classify", "--out", tmp_path / "m", "--budget", "90s",
                "--threads=1", "--data.tokenizer=word")  # fmt: skip
     assert done.code == 0 and clearhead.load(tmp_path / "m")(["a great story", "dull people"]) == ["Pos", "neg"]

@@ -11,7 +11,7 @@ import pytest
 
 import clearhead
 from clearhead import ConfigError, DataError
-from clearhead.training import deadline
+from clearhead.training import schedule
 from clearhead.training.choices import budget
 
 from ...conftest import Done, Run
@@ -124,8 +124,8 @@ def test_a_budget_chooses_shape_and_steps(
 ) -> None:
     measured = budget.Measured("nano", 500_000, 0.01, 100)
     monkeypatch.setattr(budget, "_measure", lambda *_: measured)  # a second a step or a hundredth, by the machine
-    monkeypatch.setattr(deadline, "process_began", time.monotonic)  # the tests before this one are no part of it
-    monkeypatch.setattr(deadline.Deadline, "last_step", lambda self, step, last, eval_every: min(last, 3))
+    monkeypatch.setattr(schedule, "process_began", time.monotonic)  # the tests before this one are no part of it
+    monkeypatch.setattr(schedule.Deadline, "last_step", lambda self, step, last, eval_every: min(last, 3))
     small = ["--train.threads=1", "--data.max_len=16", "--data.tokenizer=character", "--data.batch_tokens=64"]
     done = run("train", text_file, "--task", "generate", "--budget", "40s", "--out", tmp_path / "m", *small)
     assert done.code == 0, done.err

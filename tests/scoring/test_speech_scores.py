@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from clearhead.scoring.mel_distortion import mel_distortion
+from clearhead.scoring.speech_scores import mel_distortion
 
 
 def patches(*values: float) -> np.ndarray:
