@@ -29,10 +29,10 @@ _LAST = ("score", "bench", "explain", "ablate", "verify", "diagnose", "info", "i
 _SHARED = {
     **dict.fromkeys(("translate", "summarize", "transcribe"), "tasks.text_to_text"),
     "example": "demo",
+    **dict.fromkeys(("import", "export"), "exchange"),
 }  # verbs that are in a file with others
 _NAMES = ("demo", "example", "course", "check", "train", "evaluate", *TASKS, "serve", *_LAST)
 _FILES = {
-    "import": "import_",
     "check": "check_data",
     **{task: f"tasks.{task}" for task in TASKS},
     **_SHARED,

@@ -1,23 +1,42 @@
-"""Read input texts from standard input line by line, from the command line, or from whole files."""
+"""Read input texts from standard input, the command line or files, and warn of what a model can't read properly.
+
+Also the lines of output that answer them, and chunks of lines for a worker.
+"""
 
 import os
+import re
 import select
+import shlex
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..config.messages import say
 from ..errors import DataError
+from .output import TABLES
 from .parser import UsageError
+
+if TYPE_CHECKING:
+    from ..apps.answerer import FoundAnswer
+    from ..apps.answers import Reading, Result
+    from ..tasks.classify.records import ClassRecord
+    from ..tasks.fill.fillings import Filled
+
+    Problems: TypeAlias = Reading | Result | ClassRecord | FoundAnswer | Filled
 
 STDIN = "-"
 _BLOCK = 1 << 18  # bytes per read; a pipe gives at most 64 KiB
 LONGEST = 64 << 20  # maximum bytes of a line, as of a data file
 _MOST = 2000  # lines per group
+_POSITION = 0.04  # seconds of audio
+_FILE_NAME = re.compile(
+    r"\S+\.(txt|text|md|rst|tex|csv|tsv|jsonl?|parquet|xml|html?|pdf|docx?|odt|rtf|log|gz|bz2|xz|zip)", re.I
+)
+_TABLE_NAME = re.compile(rf".+({'|'.join(map(re.escape, (*TABLES, '.ndjson')))})(\.gz|\.xz)?", re.I)
 
 
 @dataclass(frozen=True)
@@ -34,6 +53,40 @@ class Line:
 
 
 Place: TypeAlias = tuple[str, Line]  # the location of a text, for messages, and the text
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The line of output for one line of input, `notes` for stderr, and whether it `failed`: it contains no answer.
+
+    An answer that the model isn't confident of can be `rejected`. For a row of a table, `cells` are the values of its
+    new columns.
+    """
+
+    text: str
+    notes: tuple[str, ...] = ()
+    failed: bool = False
+    cells: tuple[Any, ...] = ()
+    rejected: bool = False
+
+
+Answer: TypeAlias = Callable[[Sequence[Place]], list[Printed]]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Lines that are answered together, their indices in their group, and how many workers they have killed."""
+
+    places: Sequence[Place]
+    rows: Sequence[int]
+    group: Any
+    deaths: int = 0
+
+    def halves(self) -> "list[Chunk]":
+        """Return the lines as two chunks, or as one if there's a single line, after another death."""
+        middle = (len(self.rows) + 1) // 2
+        parts = [part for part in (slice(None, middle), slice(middle, None)) if self.rows[part]]
+        return [Chunk(self.places[part], self.rows[part], self.group, self.deaths + 1) for part in parts]
 
 
 def standard_input(verb: str, what: str) -> Iterator[list[Line]]:
@@ -155,3 +208,61 @@ def _read(descriptor: int) -> bytes:
             return os.read(descriptor, _BLOCK)
     except OSError as error:
         raise DataError(f"can't read standard input: {error.strerror}", expected="lines of text", name=STDIN) from error
+
+
+# --- warnings
+
+
+def warn(place: str, line: Line, result: "Problems") -> None:
+    """Warn about damaged bytes, excessive length or unknown words in an input text."""
+    for warning in warnings_of(place, line, result):
+        say(warning)
+
+
+def warnings_of(place: str, line: Line, result: "Problems") -> tuple[str, ...]:
+    """Return warnings about damaged bytes, excessive length or unknown words in an input text."""
+    found = [_damaged(place)] if line.damaged else []
+    if result.long and not result.cut:
+        tokens = f"{result.long:,} tokens"
+        found.append(f"{place} has {tokens}, more than any text in training, so the answer may be poor; split it")
+    if result.cut:
+        tokens = f"{result.cut:,} token{'s' * (result.cut != 1)}"
+        found.append(f"{place} is too long for the model, which ignores the last {tokens}; shorten or split it")
+    if result.unknown:
+        from ..readers.lines import shown
+
+        found.append(f"{place} has words that the model doesn't know: {', '.join(map(shown, result.unknown))}")
+    return tuple(found)
+
+
+def warnings_of_cut(name: str, result: "Reading | Result | ClassRecord") -> tuple[str, ...]:
+    """Return a warning about a recording that is too long, or nothing."""
+    if not result.cut:
+        return ()
+    seconds = f"{result.cut * _POSITION:.1f} seconds"
+    return (f"{name} is too long for the model, which ignores the last {seconds}; split it",)
+
+
+def warn_of_bytes(place: str, line: Line) -> None:
+    """Warn about an input text that isn't UTF-8."""
+    if line.damaged:
+        say(_damaged(place))
+
+
+def _damaged(place: str) -> str:
+    return f"{place} isn't UTF-8; bytes that can't be decoded are read as U+FFFD"
+
+
+def warn_of_file_name(place: str, text: str, option: str) -> None:
+    """Warn about a text that seems to be the name of a file, and suggest the option that reads it.
+
+    `option` reads text files. Tables are read by `--data`.
+    """
+    from ..readers.media.media_files import PLURAL, modality_by_name
+
+    is_file = os.path.isfile(text)  # noqa: PTH113 - Path.is_file raises an error for a long text
+    kind = modality_by_name(text) if is_file else None
+    option = "--data" if _TABLE_NAME.fullmatch(text) else option
+    if is_file or _FILE_NAME.fullmatch(text):
+        how = f"this model doesn't read {PLURAL[kind]}" if kind else f"to read the file: {option} {shlex.quote(text)}"
+        say(f"{place}, {text}, looks like a file name but is read as a text; {how}")

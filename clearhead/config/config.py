@@ -6,12 +6,14 @@ run resumes.
 """
 
 import dataclasses
+import typing
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
-from ..errors import ConfigError
+from ..errors import ConfigError, suggestion
 from .custom_code import check_consent
 from .data_config import DataConfig
 from .decode_config import DecodeConfig
@@ -19,10 +21,9 @@ from .model_config import ModelConfig
 from .model_settings import FOUND_IN_DATA, SHAPE
 from .presets import PRESETS, Origin, Origins, check_fits, is_origin, may_replace, origin_of, preset
 from .renamed import carried_over, renamed
-from .sections import SECTIONS, default_sections, flatten, read_setting, settings
 from .task_spec import TASKS
 from .train_config import TrainConfig
-from .values import invalid, is_text, read_toml, require, spell, within
+from .values import invalid, is_text, read_toml, read_value, require, spell, within
 
 _EITHER_OR = (  # pairs of settings that exclude each other, and why
     ("train.steps", "train.epochs", "each follows from the other"),
@@ -32,6 +33,12 @@ _EITHER_OR = (  # pairs of settings that exclude each other, and why
     ("train.warm_start", "train.init_from", "each gives the initial weights"),
     ("train.preset", "train.init_from", "that model already has a shape"),
 )
+SECTIONS: dict[str, type[Any]] = {
+    "model": ModelConfig,
+    "data": DataConfig,
+    "train": TrainConfig,
+    "decode": DecodeConfig,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +158,7 @@ class Config:
     def _assumed_origins(self) -> dict[str, Origin]:
         """Return origins for non-default values that have none. All settings of the model's shape get the same one."""
         brought, found = PRESETS.get(self.train.preset or "", {}), dict[str, Origin]()
-        for section, default in default_sections().items():
+        for section, default in _default_sections().items():
             if getattr(self, section) == default:
                 continue
             for key, value in vars(getattr(self, section)).items():
@@ -171,7 +178,7 @@ class Config:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, source: str = "the configuration") -> Self:
         """Return the defaults overridden by nested dictionaries. Error messages start with `source`."""
-        return cls().override(flatten(values, source), source=source)
+        return cls().override(_flatten(values, source), source=source)
 
     def to_record(self) -> dict[str, dict[str, Any]]:
         """Return the values and their origins in the form stored in a model folder."""
@@ -196,7 +203,7 @@ class Config:
 
     @classmethod
     def _from_record(cls, record: Mapping[str, Any], source: str) -> Self:
-        values = flatten(carried_over({name: it for name, it in record.items() if name != "origins"}), source)
+        values = _flatten(carried_over({name: it for name, it in record.items() if name != "origins"}), source)
         values = {name: read_setting(name, value, source) for name, value in values.items()}
         origins = record.get("origins")
         if origins is None:
@@ -244,3 +251,122 @@ def _needs(task: str | None) -> Mapping[str, Any]:
 def _of_preset(given: Mapping[str, Any]) -> dict[str, Any]:
     name = given.get("train.preset")
     return {} if name is None else {key: value for key, value in preset(name).items() if key != "train.preset"}
+
+
+# --- registry of settings
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Name, type, default and help text of a setting, or of a fact: what the data or a vocabulary decide."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+    fact: bool = False
+
+
+@cache
+def settings() -> Mapping[str, Setting]:
+    """Return all settings, keyed by dotted name, in the order of the sections."""
+    found = {}
+    for section, kind in SECTIONS.items():
+        types = typing.get_type_hints(kind)
+        for it in dataclasses.fields(kind):
+            name = f"{section}.{it.name}"
+            found[name] = Setting(name, types[it.name], it.default, it.metadata["help"], "fact" in it.metadata)
+    return found
+
+
+@cache
+def _default_sections() -> Mapping[str, Any]:
+    """Return all sections with their default values, keyed by name."""
+    return {section: kind() for section, kind in SECTIONS.items()}
+
+
+def read_setting(name: str, value: Any, source: str) -> Any:
+    """Convert a value to the type of a setting.
+
+    Args:
+        name: dotted name of the setting, such as train.steps.
+        value: a value of that type, or text to parse as on the command line.
+        source: where the value comes from; error messages start with it.
+
+    Raises:
+        ConfigError: there's no such setting, or it doesn't accept the value.
+    """
+    if name not in settings():
+        if new := renamed(name):
+            error = ConfigError(f"{name} is now part of {new}", fix=f"set {new}: {settings()[new].help}", name=name)
+            raise within(source, error)
+        fix, expected = suggestion(str(name), settings()), "a setting such as train.steps or decode.beam"
+        raise within(source, ConfigError(f"unknown setting {name!r}", expected=expected, fix=fix, name=str(name)))
+    return read_value(value, settings()[name].type, name, source=source)
+
+
+def _flatten(values: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Flatten nested dictionaries into one keyed by dotted name. Error messages start with `source`."""
+    flat: dict[str, Any] = {}
+    if not isinstance(values, Mapping):
+        expected = "a dictionary of sections, such as {'train': {'steps': 300}}"
+        raise ConfigError(f"{source} is {spell(values)}", expected=expected, name=source, value=values)
+    for section, table in values.items():
+        if section not in SECTIONS:
+            fix = suggestion(str(section), SECTIONS)
+            expected = f"one of {', '.join(f'[{it}]' for it in SECTIONS)}"
+            error = ConfigError(f"unknown section [{section}]", expected=expected, fix=fix, name=section)
+            raise within(source, error)
+        if not isinstance(table, Mapping):
+            what, expected = f"{section}={spell(table)} isn't a section", f"[{section}] with settings below it"
+            raise within(source, ConfigError(what, expected=expected, name=section, value=table))
+        flat |= {f"{section}.{key}": value for key, value in table.items()}
+    return flat
+
+
+# --- recipes
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataRecipe(DataConfig):
+    """Settings of the data. The ones listed have been chosen."""
+
+    batch_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRecipe(TrainConfig):
+    """Settings of training. The ones listed have been chosen."""
+
+    steps: int
+    optimizer: Literal["adam", "adamw", "muon"]
+    lr: float
+    schedule: Literal["paper", "cosine", "linear", "constant"]
+    warmup: int
+    eval_every: int
+    save_every: int
+    precision: Literal["fp32", "bf16"]
+    device: str
+    threads: int
+
+
+_CHOSEN = [f"{section}.{key}" for section, kind in (("data", DataRecipe), ("train", TrainRecipe))
+           for key in kind.__annotations__]  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Config):
+    """The settings of a run, with everything chosen that a `Config` may leave open."""
+
+    data: DataRecipe
+    train: TrainRecipe
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """Return the settings as a recipe. Raise ConfigError if one of them is still open."""
+        for name in _CHOSEN:
+            if (value := config.value(name)) in (None, "auto"):
+                what = f"{name} is still open"
+                raise ConfigError(what, expected="a value that training has chosen", name=name, value=value)
+        data, train = DataRecipe(**vars(config.data)), TrainRecipe(**vars(config.train))
+        return cls(model=config.model, data=data, train=train, decode=config.decode, origins=config.origins)

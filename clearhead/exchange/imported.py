@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config import Config
-from ..config.sections import read_setting
+from ..config.config import read_setting
 from ..errors import ConfigError, ModelError, shortened
 from ..folder.atomic import Content
 from ..folder.manifest import write_folder_with_manifest

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from .bodies import error_response, json_response
 from .guards import Access, Guards
 from .limits import RequestError
-from .routes import chat_completions, completions, libretranslate, openai_routes, page_routes, task_routes
+from .routes import completions, libretranslate, openai_routes, page_routes, task_routes
 from .routes.open_api import open_api
 from .served_models import ModelShelf
 
@@ -73,7 +73,7 @@ def _routes(metrics: "_Metrics") -> list[Route]:
         Route("/languages", libretranslate.languages, methods=["GET", "POST"]),
         Route("/v1/completions", completions.completions, methods=["POST"]),
         Route("/v1/embeddings", openai_routes.embeddings, methods=["POST"]),
-        Route("/v1/chat/completions", chat_completions.chat_completions, methods=["POST"]),
+        Route("/v1/chat/completions", completions.chat_completions, methods=["POST"]),
         Route("/v1/models", openai_routes.list_models),
         Route("/v1/models/{name}", openai_routes.show_model),
         Route("/v1/audio/transcriptions", openai_routes.transcriptions, methods=["POST"]),

@@ -11,13 +11,13 @@ from ..data.forms import RECORDINGS, TRANSCRIPTS
 from ..errors import DataError
 from ..readers.column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, flag, labelled
 from ..readers.columns import Sample
+from ..readers.conversations import answers_in
 from ..readers.files import Input, is_folder, is_stream, tree
 from ..readers.json_lines import detect_json_lines, labels_of, sample_json, value_at
 from ..readers.lines import HEAD_LINES, read_head, read_lines, shown
 from ..readers.media.labelled_files import are_labels, class_folder_of
 from ..readers.media.media_files import PLURAL, manifest_in, modality_of
 from ..readers.media.media_source import MediaSource
-from ..readers.prompts.conversations import answers_in
 from ..readers.source import as_paths
 from ..readers.tables import begin_with_label, detect_table, sample_table
 from .detect_columns import CHOSEN, ENOUGH, PAIRS, DetectedTask, are_repeated, objects, of_json, of_lines

@@ -10,10 +10,10 @@ from ..config import DataConfig
 from ..errors import DataError
 from ..readers.column_roles import LABELLED, MOST_UNLIKE, SENTENCES, SUMMARIES, Roles
 from ..readers.columns import Sample, asked_columns, data_type, may_be_label
+from ..readers.conversations import answers_in
 from ..readers.headers import named_pair
 from ..readers.json_lines import detect_json_lines, read_object, sample_json
 from ..readers.lines import shown
-from ..readers.prompts.conversations import answers_in
 from ..readers.tables import sample_table, whole_rows
 
 ENOUGH = 20  # minimum number of rows to see whether labels repeat

@@ -15,8 +15,8 @@ from ..data.forms import Divided
 from ..data.store import Store, StoreWriter, new_store, token_digest
 from ..errors import DataError, TrainingError
 from ..folder.atomic import writing
+from ..readers.conversations import Conversations
 from ..readers.pairs import Pairs, PairSource
-from ..readers.prompts.conversations import Conversations
 from ..readers.skipped import UNREADABLE, Report, Skipped, none_readable
 from ..readers.source import Source
 from ..scoring import score_labels

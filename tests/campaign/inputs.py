@@ -130,7 +130,7 @@ class Calls(InProcess):
 
     def trial(self, rng: random.Random, room: Path) -> None:
         import clearhead
-        from clearhead.config.sections import settings
+        from clearhead.config.config import settings
         from clearhead.errors import ClearheadError
 
         odd: Callable[[], Any] = lambda: rng.choice(ODD_VALUES)  # noqa: E731

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.apps.answers import Reading
-from clearhead.cli.input_lines import text_of
-from clearhead.cli.input_warnings import warn, warn_of_file_name
+from clearhead.cli.input_lines import text_of, warn, warn_of_file_name
 
 from .conftest import Run
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from clearhead import Config, ConfigError
-from clearhead.config.sections import SECTIONS, read_setting
-from clearhead.config.sections import settings as all_settings
+from clearhead.config.config import SECTIONS, read_setting
+from clearhead.config.config import settings as all_settings
 
 HUGE = "9" * 400
 TEXTS = ["", " ", "x", "none", "-1", "0", "0.5", "1.5", "1e9", "1e30", "-1e400", "nan", "inf", "-inf", HUGE, "9" * 5000,

@@ -1,4 +1,9 @@
-"""Options and main loop of the verbs that answer each line of input with a line of output."""
+"""Options and main loop of the verbs that answer each line of input with a line of output.
+
+The lines can be names of image and audio files. One that can't be read doesn't affect the others: its line of output is
+empty, or a JSON object with the key "error", so that line n still belongs to file n. The command then ends with exit
+code 1.
+"""
 
 import json
 import os
@@ -12,18 +17,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...config.messages import say
 from ...errors import DataError
-from ..input_lines import Place
+from ..input_lines import Answer, Place, Printed
 from ..output import ProgressLine, new_regular_file, to_json
 from ..parser import Options, Parser, UsageError
 from ..rejection import MARK, Rejection, add_rejection_options
 from .in_order import InOrder
 from .measured_engines import Engines, n_bytes
-from .printed import CAN_FORK, Answer, Printed
 
 if TYPE_CHECKING:
     from ...api import App
     from .output_file import OutputFile
 
+CAN_FORK = sys.platform == "linux"  # macOS can, too, but its libraries don't survive it
 _KILLS = "it killed two workers"
 Failure: TypeAlias = Callable[[int, int], DataError]
 
@@ -234,3 +239,54 @@ def input_size(descriptor: int | None) -> int | None:
         return None
     found = os.fstat(descriptor)
     return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+class MediaInputs:
+    """Answers image or audio files, including those that can't be read.
+
+    Args:
+        answer: returns the results for files.
+        show: returns the output for the name of a file and its result.
+        as_json: whether answers are JSON lines, with the name of the file under `key`.
+    """
+
+    def __init__(
+        self,
+        app: "App",
+        answer: Callable[[list[str]], Sequence[Any]],
+        show: Callable[[str, Any], Printed],
+        *,
+        as_json: bool,
+        key: str = "source",
+    ) -> None:
+        task: Any = app.task
+        self._reader, self._what = task.reader, task.units.sources
+        self._answer, self._show, self._as_json, self._key = answer, show, as_json, key
+
+    def __call__(self, places: Sequence[Place]) -> list[Printed]:
+        names = [line.text for _, line in places]
+        try:
+            return [self._show(name, result) for name, result in zip(names, self._answer(names))]
+        except DataError:  # find out which
+            faults = {name: fault for name in dict.fromkeys(names) if (fault := self._fault(name))}
+            if not faults:
+                raise
+        good = [name for name in names if name not in faults]
+        shown = map(self._show, good, self._answer(good) if good else ())
+        return [self._unread(name, faults[name]) if name in faults else next(shown) for name in names]
+
+    def error(self, count: int, total: int) -> DataError:
+        """Return the error for files that can't be read."""
+        what = f"{count:,} of {total:,} {self._what} can't be read"
+        return DataError(what, expected="existing files in a format that can be read", value=count)
+
+    def _unread(self, name: str, fault: DataError) -> Printed:
+        line = to_json({self._key: name, "error": fault.what}) if self._as_json else ""
+        return Printed(line, (f"error: {fault}",), failed=True)
+
+    def _fault(self, name: str) -> DataError | None:
+        try:
+            self._reader.encode([name])
+        except DataError as error:
+            return error
+        return None

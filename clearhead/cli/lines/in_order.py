@@ -5,9 +5,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..input_lines import Place
+from ..input_lines import Answer, Chunk, Place, Printed
 from .measured_engines import Engines
-from .printed import Answer, Chunk, Printed
 
 if TYPE_CHECKING:
     from .worker_pool import WorkerPool

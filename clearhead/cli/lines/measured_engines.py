@@ -6,8 +6,7 @@ Engines that can be exchanged have equal answers, so which one answers a line ch
 import time
 from collections.abc import Callable, Sequence
 
-from ..input_lines import Place
-from .printed import Answer, Printed
+from ..input_lines import Answer, Place, Printed
 
 _WORTH_A_CORE = 30.0  # seconds that the rest of the input must take for a worker to wait for a preparation
 _LOOK = 0.5  # seconds between looks at whether it has ended

@@ -15,15 +15,13 @@ from ...config.messages import say
 from ...config.task_spec import Column
 from ...config.values import counted
 from ...errors import DataError
-from ..input_lines import Place
-from ..input_warnings import warnings_of, warnings_of_cut
+from ..input_lines import Place, Printed, warnings_of, warnings_of_cut
 from ..output import TABLES, new_file, new_regular_file
 from ..parser import Options, Parser, UsageError
 from ..rejection import MARK
 from ..setting_options import add_settings, given_settings
 from .answering import LineAnswers, check_line_options, lost_lines
 from .measured_engines import Engines
-from .printed import Printed
 
 if TYPE_CHECKING:
     from ...api import App

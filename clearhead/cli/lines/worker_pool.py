@@ -13,9 +13,8 @@ from typing import Any, Self, cast
 
 from ...data.encoding import end_with_parent
 from ...errors import ModelError
-from ..input_lines import Place
+from ..input_lines import Answer, Chunk, Place, Printed
 from .measured_engines import Engines, n_bytes
-from .printed import Answer, Chunk, Printed
 
 _MOST_LOST = 10  # lines that killed workers; with more of them, the fault isn't in the lines
 _PATIENCE = 5  # seconds for a worker to end

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ...config.messages import say
-from ..data_options import FILES, add_reading_options, read_as_trained
-from ..models import WATCHED, add_search_options, open_model
+from ..models import FILES, WATCHED, add_reading_options, add_search_options, open_model, read_as_trained
 from ..output import ProgressLine, new_file_of, to_json
 from ..parser import Options, Parser, UsageError, Verb, whole_number
 

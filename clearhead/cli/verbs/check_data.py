@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ...config.messages import printable, say
 from ...errors import ConfigError
-from ..data_options import READING
+from ..models import READING
 from ..output import new_file, to_json
 from ..parser import Options, Parser, UsageError, Verb
 from ..setting_options import add_settings, configure

@@ -1,7 +1,6 @@
 """`clearhead diagnose`: find out why a run learned less than it could have."""
 
-from ..data_options import FILES
-from ..models import add_consent
+from ..models import FILES, add_consent
 from ..output import to_json
 from ..parser import Options, Parser, UsageError, Verb
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...config.messages import printable, say
 from ...errors import TrainingError
-from ..data_options import FILES, add_reading_options, read_as_trained
-from ..models import add_search_options, open_models
+from ..models import FILES, add_reading_options, add_search_options, open_models, read_as_trained
 from ..output import TABLES, new_file, to_json
 from ..parser import Options, Parser, UsageError, Verb
 

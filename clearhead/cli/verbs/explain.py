@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...config.messages import say
 from ...errors import ConfigError
 from ...inspection.views import PLACES
-from ..input_lines import text_of, whole_text
-from ..input_warnings import warn
+from ..input_lines import text_of, warn, whole_text
 from ..models import WATCHED, add_greedy, add_search_options, apply_greedy, open_model
 from ..output import new_file_of, to_json
 from ..parser import Options, Parser, UsageError, Verb

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING, cast
 
 from ...config.messages import say
-from ..data_options import FILES, add_reading_options, read_as_trained
-from ..models import add_model_options, open_model
+from ..models import FILES, add_model_options, add_reading_options, open_model, read_as_trained
 from ..output import to_json
 from ..parser import Options, Parser, UsageError, Verb
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from ...config import PRESETS, Config, settings
 from ...config.messages import printable, say
 from ...config.model_settings import FOUND_IN_DATA
-from ..data_options import FILES, READING
-from ..models import add_consent
+from ..models import FILES, READING, add_consent
 from ..parser import Options, Parser, UsageError, Verb
 from ..setting_options import add_settings, configure
 

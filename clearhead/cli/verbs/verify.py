@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 from ...config.messages import say
 from ...errors import ModelError
-from ..data_options import add_reading_options, read_as_trained
-from ..models import add_search_options, open_model
+from ..models import add_reading_options, add_search_options, open_model, read_as_trained
 from ..output import to_json
 from ..parser import Options, Parser, Verb
 

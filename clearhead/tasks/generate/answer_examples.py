@@ -10,8 +10,8 @@ import numpy as np
 from ...data.batches import Batches
 from ...data.encoding import Encoded
 from ...errors import DataError
+from ...readers.conversations import is_text, messages_of, plain_text
 from ...readers.pairs import Pairs
-from ...readers.prompts.conversations import is_text, messages_of, plain_text
 from ...readers.skipped import Skipped
 from ...tokenization.chat_template import DEFAULT, ChatEncoder, ChatTemplate
 from ...tokenization.ragged import IntArray, Ragged

@@ -8,8 +8,8 @@ import numpy as np
 from ...config import Config, DataConfig
 from ...data.corpus import LEARN, Corpus, SpacedTexts
 from ...data.forms import PairForm
+from ...readers.conversations import PROMPTS, Conversations, is_text, plain_text
 from ...readers.pairs import Pairs
-from ...readers.prompts.conversations import PROMPTS, Conversations, is_text, plain_text
 from ...scoring.bootstrap import FloatArray
 from ...tokenization.chat_template import DEFAULT, ChatTemplate
 from ...tokenization.ragged import IntArray, Ragged

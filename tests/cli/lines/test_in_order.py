@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.cli.input_lines import Line, Place
+from clearhead.cli.input_lines import Line, Place, Printed
+from clearhead.cli.lines.answering import CAN_FORK
 from clearhead.cli.lines.in_order import InOrder
-from clearhead.cli.lines.printed import CAN_FORK, Printed
 from clearhead.decode.engine import engine_threads
 from clearhead.errors import DataError, ModelError
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.cli import main
-from clearhead.cli.lines.printed import CAN_FORK
+from clearhead.cli.lines.answering import CAN_FORK
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="worker processes need Linux")
 OPTIONS = ["--engine", "torch", "--beam", "1", "--max-len", "4"]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from clearhead.cli.input_lines import Line, Place
+from clearhead.cli.input_lines import Line, Place, Printed
+from clearhead.cli.lines.answering import CAN_FORK
 from clearhead.cli.lines.in_order import InOrder
 from clearhead.cli.lines.measured_engines import Engines, n_bytes
-from clearhead.cli.lines.printed import CAN_FORK, Printed
 
 HERE = os.getpid()
 LINES: list[Place] = [(f"line {number}", Line(number, "a word")) for number in range(4)]

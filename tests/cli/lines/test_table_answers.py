@@ -14,7 +14,7 @@ import pytest
 
 import clearhead
 from clearhead.cli import main
-from clearhead.cli.lines.printed import CAN_FORK
+from clearhead.cli.lines.answering import CAN_FORK
 from tests.serving.small_models import make
 
 from ..conftest import Run

@@ -3,12 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...input_lines import Place, input_groups, reads_stdin
-from ...input_warnings import warn_of_file_name, warnings_of, warnings_of_cut
-from ...lines.answering import LineAnswers, add_line_options, check_line_options
-from ...lines.printed import Printed
+from ...input_lines import Place, Printed, input_groups, reads_stdin, warn_of_file_name, warnings_of, warnings_of_cut
+from ...lines.answering import LineAnswers, MediaInputs, add_line_options, check_line_options
 from ...lines.table_answers import add_table_options, answer_table, check_table_options
-from ...media_inputs import MediaInputs
 from ...models import add_model_options, open_model
 from ...parser import Options, Parser, Verb
 

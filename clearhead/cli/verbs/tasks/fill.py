@@ -4,8 +4,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ....errors import DataError
-from ...input_lines import Place, input_groups, reads_stdin
-from ...input_warnings import warn
+from ...input_lines import Place, input_groups, reads_stdin, warn
 from ...lines.table_answers import add_output_options, add_table_options, answer_table, check_table_options
 from ...models import add_model_options, open_model
 from ...output import to_json

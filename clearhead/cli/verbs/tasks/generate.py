@@ -6,8 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from ....config.messages import say
-from ...input_lines import LONGEST, STDIN, line_of, standard_input, text_of, too_long
-from ...input_warnings import warn_of_bytes
+from ...input_lines import LONGEST, STDIN, line_of, standard_input, text_of, too_long, warn_of_bytes
 from ...lines.table_answers import add_output_options, add_table_options, answer_table, check_table_options
 from ...models import SEARCH, add_greedy, add_model_options, apply_greedy, open_model
 from ...output import print_pieces, to_json
@@ -76,7 +75,7 @@ def _run(options: Options) -> None:
 
 def _chat(app: "LanguageModel", options: Options, decode: dict[str, Any]) -> None:
     """Answer the conversations in files, or the user's messages as they come."""
-    from ....readers.prompts.conversations import read_chats
+    from ....readers.conversations import read_chats
     from ....tokenization.chat_template import ASSISTANT
 
     decode = app.answering(stop=options.stop, **decode)

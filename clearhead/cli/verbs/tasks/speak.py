@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....errors import DataError
-from ...input_lines import Place, input_groups
-from ...input_warnings import warn
+from ...input_lines import Place, input_groups, warn
 from ...models import add_model_options, open_model
 from ...output import new_file
 from ...parser import Options, Parser, UsageError, Verb

@@ -6,13 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from ....config.messages import say
 from ....errors import DataError
-from ...input_lines import Place, input_groups, reads_stdin, text_of, whole_file
-from ...input_warnings import warn, warn_of_bytes, warn_of_file_name, warnings_of, warnings_of_cut
-from ...lines.answering import LineAnswers, add_line_options, check_line_options
+from ...input_lines import (
+    Place,
+    Printed,
+    input_groups,
+    reads_stdin,
+    text_of,
+    warn,
+    warn_of_bytes,
+    warn_of_file_name,
+    warnings_of,
+    warnings_of_cut,
+    whole_file,
+)
+from ...lines.answering import LineAnswers, MediaInputs, add_line_options, check_line_options
 from ...lines.measured_engines import Engines
-from ...lines.printed import Printed
 from ...lines.table_answers import RowsAnswer, add_table_options, answer_table, check_table_options
-from ...media_inputs import MediaInputs
 from ...models import add_model_options, open_model
 from ...output import print_pieces
 from ...parser import Options, Parser, UsageError, Verb

@@ -8,7 +8,7 @@ import pytest
 
 from clearhead.config import DataConfig
 from clearhead.errors import DataError
-from clearhead.readers.prompts.conversations import Conversations, is_text, messages_of, plain_text, read_chats
+from clearhead.readers.conversations import Conversations, is_text, messages_of, plain_text, read_chats
 
 USER, ANSWER = {"role": "user", "content": "Hello!"}, {"role": "assistant", "content": "Good day."}
 

@@ -14,16 +14,16 @@ from contextlib import closing
 from itertools import chain
 from typing import Any
 
-from ...config import DataConfig
-from ...errors import DataError
-from ...tokenization.chat_template import ASSISTANT, fault_of
-from ..column_roles import Roles
-from ..files import Input, inputs
-from ..json_lines import BRACKET, half_a_character, parsed_json, read_object, value_at
-from ..lines import controls_note, count_controls, read_lines, undecodable
-from ..skipped import Report
-from ..source import Rows, Source, as_paths
-from ..tables import Pair
+from ..config import DataConfig
+from ..errors import DataError
+from ..tokenization.chat_template import ASSISTANT, fault_of
+from .column_roles import Roles
+from .files import Input, inputs
+from .json_lines import BRACKET, half_a_character, parsed_json, read_object, value_at
+from .lines import controls_note, count_controls, read_lines, undecodable
+from .skipped import Report
+from .source import Rows, Source, as_paths
+from .tables import Pair
 
 PROMPTS = Roles("prompt", "answer", files="", aligned="", plural=("prompts", "answers"))
 EXPECTED = (

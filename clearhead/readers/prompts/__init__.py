@@ -1,1 +1,0 @@
-"""Read prompts with answers, and conversations."""
