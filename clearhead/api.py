@@ -21,7 +21,7 @@ from .exchange.ctranslate2.model_cache import CONVERTERS
 from .folder.adapters import Adapter, expect_adapter, weights_digest
 from .folder.manifest import RESTORE
 from .folder.model_folder import model_path, read_config, read_settings
-from .loading.loaded import LoadedModel
+from .loading import LoadedModel
 from .tasks.registry import task_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from ..config import Config, DecodeConfig
 from ..config.values import finite
 from ..errors import ConfigError, DataError, TrainingError
-from ..loading.loaded import LoadedModel, check_stored_engine
+from ..loading import LoadedModel, check_stored_engine
 from ..scoring.confidence import Confidence
 from ..tokenization.source_and_target import Tokenizers
 from .annotation.row_answers import RowAnswers

@@ -11,7 +11,7 @@ from ..config import Config, DecodeConfig
 from ..data.corpus import Corpus
 from ..decode.registry import with_one_engine
 from ..errors import DataError
-from ..loading.loaded import LoadedModel
+from ..loading import LoadedModel
 from ..readers.lines import one_line
 from ..readers.lines import shown as text_shown
 from ..readers.pairs import Pairs

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ModelError
 from ..folder.checkpoint import FILM
 from ..folder.manifest import read_json_object
-from ..loading.loaded import LoadedModel
+from ..loading import LoadedModel
 from ..scoring import score_labels
 from ..training.report.metrics import read_metrics
 

@@ -79,7 +79,7 @@ def _engine(folder: Path, config: Config) -> dict[str, Any]:
     """Return the decoding engine for this machine, and why it's none of the faster ones."""
     from ..decode.registry import choice_for
     from ..exchange.ctranslate2.model_cache import CONVERTERS
-    from ..loading.loaded import LoadedModel, check_stored_engine
+    from ..loading import LoadedModel, check_stored_engine
     from ..training.choices.hyperparameters import choose_device
 
     if config.model.topology == "encoder-only":

@@ -17,7 +17,7 @@ from ..decode.model_handle import Weights
 from ..decode.position_tables import position_table
 from ..errors import ConfigError
 from ..folder.atomic import write_folder
-from ..loading.loaded import LoadedModel
+from ..loading import LoadedModel
 from .ctranslate2.binary import Variables, write_binary
 from .ctranslate2.weights import linear_layers, norms, stacks, stored
 

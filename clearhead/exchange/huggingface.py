@@ -11,7 +11,7 @@ from ..config.messages import say
 from ..errors import ModelError, shortened
 from ..folder.atomic import Content, write_folder
 from ..folder.manifest import read_json_object
-from ..loading.loaded import LoadedModel
+from ..loading import LoadedModel
 from ..tasks.classify.regression import rescaled
 from ..tokenization.source_and_target import Tokenizers
 from .chat_templates import read_template

@@ -23,7 +23,7 @@ from ..folder.manifest import read_bytes, read_json_object, read_verified, write
 from ..folder.model_folder import load_model_folder, model_files, weights_from_bytes, weights_to_bytes
 from ..folder.stored_weights import check_numbers, stored_tensors
 from ..folder.weight_table import tied_names
-from ..loading.loaded import LoadedModel
+from ..loading import LoadedModel
 from ..tasks.classify.regression import rescaled
 from .huggingface import families
 from .weight_names import AGAIN, Name, plain_name, to_ours, to_theirs

@@ -12,7 +12,7 @@ from ..folder.atomic import writing
 from ..folder.contents import visible
 from ..folder.manifest import write_folder_with_manifest
 from ..folder.model_folder import CARD, load_model_folder, model_files, read_card
-from ..loading.loaded import LoadedModel
+from ..loading import LoadedModel
 
 # The function that writes a model to a new folder or, for a page, to a new file: f(loaded, out, *, precision).
 TARGETS: Mapping[str, str] = MappingProxyType(

@@ -80,7 +80,7 @@ def test_every_text_is_escaped(model_folder: Path) -> None:
 
 @pytest.mark.parametrize(("topology", "said"), [("encoder-only", "encoder"), ("decoder-only", "decoder")])
 def test_a_stack_alone_is_shown_alone(model_folder: Path, topology: str, said: str) -> None:
-    from clearhead.loading.module_watch import ModuleWatch
+    from clearhead.loading import ModuleWatch
     from clearhead.model.transformer import build
 
     app = load(model_folder, device="cpu")

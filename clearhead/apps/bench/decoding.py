@@ -10,7 +10,7 @@ import numpy as np
 from ...decode.registry import AUTO, choice_for, open_engine, precisions_of, usable_engines
 from ...decode.session import Session
 from ...errors import ConfigError
-from ...loading.loaded import LoadedModel
+from ...loading import LoadedModel
 from .machine import Machine
 
 CELLS = ((1, 1), (4, 1), (1, 32), (4, 32))  # beam, batch

@@ -27,7 +27,7 @@ from ...inspection.ablation import (
     measure_without_each,
 )
 from ...inspection.record.switches import KINDS, Switch, switches
-from ...loading.loaded import LoadedModel
+from ...loading import LoadedModel
 from ...scoring.bootstrap import Compared, compare_means
 from ...scoring.score_labels import LABELS
 from ...tasks.base import EvaluationResult, HeldOut, Task

@@ -12,7 +12,7 @@ from ...config.front_geometry import PAD_SAMPLE, hop_length, position_samples
 from ...data.media_encoding import AudioLoader, ImageLoader, Loader
 from ...errors import ConfigError
 from ...inspection.promises.subject import Inputs, Subject
-from ...loading.loaded import LoadedModel
+from ...loading import LoadedModel
 from ...tasks.answer.examples import Windows
 from ...tasks.answer.task import QuestionAnswering
 from ...tasks.base import Task

@@ -22,7 +22,7 @@ from ...errors import ModelError
 from ...folder.manifest import read_json_object, read_verified
 from ...folder.model_folder import WEIGHTS, load_weights, model_files, read_config, save_files, weights_from_bytes
 from ...inspection.promises.subject import Inputs, Subject, SubjectSearch
-from ...loading.loaded import LoadedModel
+from ...loading import LoadedModel
 from ...model.transformer import build
 from ...readers.pairs import Pairs
 from ...readers.skipped import Report

@@ -78,7 +78,7 @@ def _run_export(options: Options) -> None:
             raise UsageError(f"--{name} is missing", expected="--to FORMAT and --out PATH", name=f"--{name}")
     from ...api import load
     from ...exchange.targets import export
-    from ...loading.loaded import TARGET_TOKENIZER
+    from ...loading import TARGET_TOKENIZER
 
     consent = options.allow_custom_code
     app = load(options.folder, device="cpu", allow_custom_code=consent, adapter=options.adapter)

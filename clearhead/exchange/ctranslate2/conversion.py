@@ -15,7 +15,7 @@ from ...decode.session import Session
 from ...errors import ModelError
 from ...folder.manifest import write_folder_with_manifest
 from ...folder.model_folder import read_settings
-from ...loading.loaded import LoadedModel
+from ...loading import LoadedModel
 from ..ct2 import engine_files
 
 _SENTENCES, _LENGTH, _NEW = 4, 30, 20  # sentences to compare, their length and that of their answers

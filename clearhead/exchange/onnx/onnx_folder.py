@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import ConfigError
 from ...folder.atomic import write_folder
-from ...loading.loaded import LoadedModel
+from ...loading import LoadedModel
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto

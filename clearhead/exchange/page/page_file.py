@@ -28,7 +28,7 @@ from ...inspection.page.page_data import FORMAT_VERSION, film_data, model_facts
 from ...inspection.page.part_data import part_facts
 from ...inspection.record.recorder import record
 from ...inspection.views.alignment import alignment_layer
-from ...loading.loaded import LoadedModel
+from ...loading import LoadedModel
 from ...model.transformer import evaluation
 from ...tasks.sequences import Sequences
 from ...tokenization.learning import SPECIALS

@@ -1,34 +1,72 @@
-"""Loaded model folders. The weights are read on first use."""
+"""Trained models, opened: their settings, tokenizers, task and weights."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import cached_property
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..config import Config, ModelConfig
-from ..config.messages import say
-from ..decode.model_handle import InMemoryModel, sharing_weights
-from ..decode.registry import check_name
-from ..errors import ConfigError, ModelError
-from ..folder.adapters import weights_digest
-from ..folder.manifest import check_format, read_json_object
-from ..folder.model_folder import CONFIDENCE, TOKENIZER
-from ..scoring.confidence import Confidence
-from ..tasks.registry import task_of
-from ..tokenization.source_and_target import Tokenizers
-from .module_watch import ModuleWatch
+from .config import Config, ModelConfig
+from .config.messages import say
+from .decode.model_handle import InMemoryModel, sharing_weights
+from .decode.registry import check_name
+from .errors import ConfigError, ModelError
+from .folder.adapters import weights_digest
+from .folder.manifest import check_format, read_json_object
+from .folder.model_folder import CONFIDENCE, TOKENIZER, ModelFolder, load_model_folder
+from .scoring.confidence import Confidence
+from .tasks.registry import task_of
+from .tokenization.source_and_target import Tokenizers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from ..folder.model_folder import ModelFolder
-    from ..tasks.base import Task
-
+    from .tasks.base import Task
 
 TARGET_TOKENIZER = "target_tokenizer.json"
 _USUAL = 12  # tokens of a text that makes a good example
+
+
+class ModuleWatch:
+    """Compares a module with its state when the watch began.
+
+    Editing a weight through `.data` or a NumPy array isn't noticed, because PyTorch doesn't count that as a change.
+
+    Args:
+        digest: the SHA-256 of the file that its weights were read from.
+    """
+
+    def __init__(self, module: "nn.Module", digest: str) -> None:
+        self.module, self.digest = module, digest
+        self._modules = list(module.modules())
+        self._tensors = [*module.parameters(), *module.buffers()]
+        self._structure, self._versions = self._current_structure(), self._current_versions()
+
+    @property
+    def changes(self) -> Hashable:
+        """A value that's different after each change, or None if the module is as it was."""
+        now = self._current_structure(), self._current_versions()
+        return None if now == (self._structure, self._versions) else now
+
+    @property
+    def is_modified(self) -> bool:
+        """True if parts were replaced or have hooks, so the weights alone don't determine what the module computes."""
+        return self._current_structure() != self._structure
+
+    def _current_structure(self) -> Hashable:
+        return tuple(
+            (
+                len(it._forward_hooks),
+                len(it._forward_pre_hooks),
+                *map(id, chain(it._modules.values(), it._parameters.values())),
+            )
+            for it in self._modules
+        )
+
+    def _current_versions(self) -> Hashable:
+        return tuple((it.data_ptr(), it._version) for it in self._tensors)
 
 
 class Converter(Protocol):
@@ -143,8 +181,8 @@ class LoadedModel:
             return self._watch
         import torch
 
-        from ..model.restore import restore
-        from ..training.memory import keep_freed_memory
+        from .model.restore import restore
+        from .training.memory import keep_freed_memory
 
         keep_freed_memory()
         folder = self._read()
@@ -155,10 +193,8 @@ class LoadedModel:
         self._watch = ModuleWatch(model, folder.weights_digest)
         return self._watch
 
-    def _read(self, *, numpy: bool = False) -> "ModelFolder":
+    def _read(self, *, numpy: bool = False) -> ModelFolder:
         """Read the folder, with its weights. Raise ModelError if it was retrained after it was loaded."""
-        from ..folder.model_folder import load_model_folder
-
         more: dict[str, Any] = {"numpy": numpy, "base": self.base}
         folder = load_model_folder(self.path, allow_custom_code=True, **more)  # `load` checked consent
         if (folder.config, folder.tokenizer) != (self.stored, self._tokenizer):

@@ -1,1 +1,0 @@
-"""Trained models, opened: their settings, tokenizers, task and weights."""
