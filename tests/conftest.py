@@ -49,7 +49,7 @@ def fresh_user_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     """No engine is ready, whatever is in the user's cache: loops isn't compiled, and no model is converted."""
     from clearhead.decode.engines.loops.opener import LoopsOpener
     from clearhead.exchange.ctranslate2 import model_cache
-    from clearhead.folder.user_cache import cache_folder
+    from clearhead.folder.atomic import cache_folder
 
     root = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:

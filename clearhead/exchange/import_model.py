@@ -7,7 +7,7 @@ from ..config import messages
 from ..errors import ModelError, TrainingError
 from ..folder.archive import SUFFIXES, archive_names, unpacked
 from ..folder.atomic import writing
-from ..folder.contents import check_not_foreign, describe_run
+from ..folder.checkpoint import check_not_foreign, describe_run
 from ..folder.manifest import MANIFEST
 from .ctranslate2.argos_package import is_argos_package, read_argos_package
 from .ctranslate2.ct2_folder import is_ct2_folder, read_ct2_folder

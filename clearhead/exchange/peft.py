@@ -21,8 +21,7 @@ from ..folder.adapters import ADAPTER, ADAPTER_WEIGHTS, Adapter, is_adapter, is_
 from ..folder.atomic import write_folder
 from ..folder.manifest import read_bytes, read_json_object, read_verified, write_folder_with_manifest
 from ..folder.model_folder import load_model_folder, model_files, weights_from_bytes, weights_to_bytes
-from ..folder.stored_weights import check_numbers, stored_tensors
-from ..folder.weight_table import tied_names
+from ..folder.weight_table import check_numbers, stored_tensors, tied_names
 from ..loading import LoadedModel
 from ..tasks.classify.regression import rescaled
 from .huggingface import families

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import ConfigError, ModelError, TrainingError, shortened, unknown
 from ..folder.adapters import is_adapter
 from ..folder.atomic import writing
-from ..folder.contents import visible
+from ..folder.checkpoint import visible
 from ..folder.manifest import write_folder_with_manifest
 from ..folder.model_folder import CARD, load_model_folder, model_files, read_card
 from ..loading import LoadedModel

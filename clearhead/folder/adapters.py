@@ -44,7 +44,14 @@ class Adapter:
 
     @classmethod
     def of(cls, folder: Path, base: Path, base_weights: str, scale: float) -> Self:
-        """Return the content for an adapter in `folder`. Its base is found from there, wherever both are moved."""
+        """Return the content for an adapter. It finds its base by a relative path, wherever both are moved together.
+
+        Args:
+            folder: the adapter's folder.
+            base: the folder of the base.
+            base_weights: the SHA-256 of the base's weights file.
+            scale: factor of the updates.
+        """
         try:
             path = Path(os.path.relpath(base.resolve(), folder.resolve()))
         except ValueError:  # on Windows, there's no way from one drive to another
@@ -90,7 +97,13 @@ class Adapter:
         return base
 
     def check_base(self, folder: Path, base: Path, found: str) -> None:
-        """Raise ModelError unless `found`, the digest of the base's weights, is that of this adapter's base."""
+        """Raise ModelError unless a base has the weights that this adapter was trained on.
+
+        Args:
+            folder: the adapter's folder, for the message.
+            base: the folder of the base, for the message.
+            found: the SHA-256 of the base's weights file.
+        """
         if found != self.base_weights:
             what = f"{folder} is an adapter of other weights than those of {base} (SHA-256 {found})"
             fix = "use the model that the adapter was trained on, or train the adapter again"
@@ -138,7 +151,13 @@ def weights_digest(folder: Path) -> str | None:
 
 
 def base_weights(weights: Mapping[str, Any], base: ModelConfig, model: ModelConfig) -> dict[str, Any]:
-    """Return the weights of a base by their names in a model, which may have a head that the base lacks, or another."""
+    """Return the weights of a base by their names in a model, which may have a head that the base lacks, or another.
+
+    Args:
+        weights: the weights by their names in the base.
+        base: settings of the base.
+        model: settings of the model. Weights of a head that it doesn't have are left out.
+    """
     if base.topology == "encoder-only" and base.head == "none" and model.head != "none":
         return {f"encoder.{name}": weight for name, weight in weights.items()}
     known = weight_table(model)
@@ -150,8 +169,14 @@ def merged(base: Mapping[str, Any], adapter: Mapping[str, NDArray[Any]], scale: 
 
     Arrays that don't change are those of `base`.
 
+    Args:
+        base: the weights of the base by their names in the adapter's model; see `base_weights`.
+        adapter: the content of the adapter's weights file.
+        scale: factor of the updates.
+        path: the adapter's weights file, for the message.
+
     Raises:
-        ModelError: the adapter has updates for matrices of other names or shapes. `path` is its file, for the message.
+        ModelError: the adapter has updates for matrices of other names or shapes.
     """
     plain = {name: it for name, it in adapter.items() if not name.endswith((_A, _B))}
     found = {**base, **plain}
@@ -162,7 +187,7 @@ def merged(base: Mapping[str, Any], adapter: Mapping[str, NDArray[Any]], scale: 
             what = f"{path} doesn't fit its base: {name} has an update of shapes {shapes[1]} and {shapes[2]}"
             expected = f"(out, R) and (R, in), for a matrix of shape {shapes[0]}"
             raise ModelError(what, expected=expected, fix="use the model that the adapter was made for", name=name)
-        found[f"{name}.weight"] = updated(weight, a, b, scale)
+        found[f"{name}.weight"] = _updated(weight, a, b, scale)
     return found
 
 
@@ -171,7 +196,7 @@ def _fit(matrix: Any, b: Any, a: Any) -> bool:
     return len(a) == len(b) == 2 and (b[0], a[1]) == matrix and b[1] == a[0]
 
 
-def updated(weight: Any, a: NDArray[Any], b: NDArray[Any], scale: float) -> NDArray[np.float32]:
+def _updated(weight: Any, a: NDArray[Any], b: NDArray[Any], scale: float) -> NDArray[np.float32]:
     """Return W + s B A in float32, computed by numpy even for a tensor, so every reader gets the same bits."""
     matrix = weight if isinstance(weight, np.ndarray) else weight.float().numpy()
     return matrix.astype(np.float32) + np.float32(scale) * (b @ a).astype(np.float32)

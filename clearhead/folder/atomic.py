@@ -1,4 +1,4 @@
-"""Atomic writes of files and folders.
+"""Atomic writes of files and folders, and the lock that gives a folder one writer.
 
 The process can be killed, or the disk can fill up, at any point. Readers always find the complete old or new content.
 A killed process can leave files such as `.model.safetensors.partial`, which the next run removes.
@@ -7,8 +7,11 @@ A killed process can leave files such as `.model.safetensors.partial`, which the
 import errno
 import os
 import shutil
+import socket
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,6 +19,19 @@ from ..errors import TrainingError
 
 Content: TypeAlias = bytes | Callable[[Path], object]  # of a file, or what writes it to a path
 BUNDLED = Path(__file__).resolve().parents[1] / "demo/models/demo"  # the model in the package, which stays as it is
+_LOCK = ".lock"
+# errors from flock (msvcrt on Windows) while another process holds the lock
+_BUSY = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder: $XDG_CACHE_HOME/clearhead, or ~/.cache/clearhead.
+
+    A user without a home folder has none: the path can't be created.
+    """
+    home = os.path.expanduser("~")  # noqa: PTH111 - unlike pathlib's, it doesn't fail without one
+    cache = os.environ.get("XDG_CACHE_HOME") or f"{os.devnull if home == '~' else home}/.cache"
+    return Path(cache) / "clearhead"
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -25,7 +41,7 @@ def write_file(path: Path, data: bytes) -> None:
     without a reader is an OSError, because waiting for a reader could take forever.
     """
     if path.exists() and not path.is_file():
-        with open(path, "wb", opener=_without_waiting) as file:
+        with open(path, "wb", opener=without_waiting) as file:
             file.write(data)
         return
     path = Path(os.path.realpath(path))
@@ -37,7 +53,13 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], *, before_moving: tuple[str, bytes]) -> None:
-    """Write `files` under temporary names, write the file `before_moving`, then rename `files` into place."""
+    """Replace several files of a folder, each atomically.
+
+    Args:
+        folder: the folder of the files.
+        files: the contents by file name. They're written under temporary names, and renamed when all are complete.
+        before_moving: name and content of a file that's replaced just before the others are renamed.
+    """
     with _discarding_on_error(*(partial_path(folder / name) for name in files)):
         for name, data in files.items():
             _write_synced(partial_path(folder / name), data)
@@ -123,7 +145,13 @@ def writing(
 
 
 def save_file(path: Path, data: bytes, again: str = "run the command again") -> None:
-    """Write a file that the user named, in a new folder if need be. Raise TrainingError if it can't be written."""
+    """Write a file that the user named, in a new folder if need be. Raise TrainingError if it can't be written.
+
+    Args:
+        path: where to write; an existing file is replaced.
+        data: the content.
+        again: advice for when the disk has room again.
+    """
     with writing(path.parent, again=again):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, data)
@@ -160,7 +188,8 @@ def _retire(path: Path) -> Path:
     return path.replace(retired)
 
 
-def _without_waiting(path: str, flags: int) -> int:
+def without_waiting(path: str, flags: int) -> int:
+    """Open a file for `open`. A pipe without another end doesn't block that, as it does by default."""
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     if os.name != "nt":
         os.set_blocking(descriptor, True)  # a slow reader is waited for
@@ -188,3 +217,76 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class FolderLock:
+    """Lock on a folder, held from creation until `release` or the end of the process."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        say: Callable[[str], None],
+        advice: str = "wait for it, stop it, or choose another folder with `out`",
+    ) -> None:
+        """Take the lock.
+
+        Args:
+            say: receives a warning if the file system doesn't support locks.
+            advice: what to do if another run holds the lock.
+
+        Raises:
+            TrainingError: another run holds the lock.
+            OSError: the folder can't be written to.
+        """
+        self._path = folder / _LOCK
+        self._file = self._path.open("a+b", buffering=0)
+        while not self._acquire(folder, say, advice):
+            self._file = self._path.open("a+b", buffering=0)
+        with suppress(OSError):  # shown in the error message of other processes
+            self._file.truncate(0)
+            self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+
+    def release(self) -> None:
+        """Release the lock and remove its file."""
+        try:
+            with suppress(OSError):  # Windows can't remove open files; a leftover file is harmless
+                self._path.unlink()
+        finally:
+            self._file.close()
+
+    def _acquire(self, folder: Path, say: Callable[[str], None], advice: str) -> bool:
+        """Try to take the lock. Return False if its previous holder removed the file after we opened it."""
+        try:
+            _lock(self._file)
+        except OSError as error:
+            if error.errno in _BUSY:
+                holder = self._holder()
+                self._file.close()
+                what = f"{folder} is in use by another run ({holder})"
+                raise TrainingError(what, fix=advice, name="folder", value=folder) from error
+            say(f"can't lock {folder} ({error.strerror}); make sure that no other run writes to it")
+        try:
+            ours = os.path.samestat(os.fstat(self._file.fileno()), self._path.stat())
+        except FileNotFoundError:
+            ours = False
+        if not ours:
+            self._file.close()
+        return ours
+
+    def _holder(self) -> str:
+        self._file.seek(0)
+        return self._file.read().decode(errors="replace").strip() or "another process"
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: FileIO) -> None:
+        file.seek(1 << 30)  # far past the text, so that others can read it
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _lock(file: FileIO) -> None:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)

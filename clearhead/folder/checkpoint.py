@@ -7,51 +7,128 @@ Files are written atomically, and their SHA-256 is checked when they're read. No
 """
 
 import json
+import re
 import shutil
 import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Self
 
 from ..config import messages
-from ..errors import ModelError, TrainingError
+from ..errors import ModelError, TrainingError, shortened
 from .adapters import ADAPTER, ADAPTER_WEIGHTS, weights_file_in
-from .atomic import remove_folder, remove_partials, write_file, writing
-from .contents import (
-    CHECKPOINTS,
-    Checkpoint,
-    check_not_foreign,
-    checkpoint_folder,
-    checkpoint_steps,
-    describe_run,
-    read_checkpoint,
-    visible,
-    write_checkpoint,
-)
-from .lock import FolderLock
+from .atomic import FolderLock, remove_folder, remove_partials, write_file, writing
 from .manifest import (
     MANIFEST,
     Manifest,
     complete_replacement,
     digest,
     mark_finished,
+    parse_json_object,
     read_bytes,
     read_json_object,
     read_verified,
     replace_files,
     settled,
+    write_folder_with_manifest,
 )
-from .model_folder import CARD, CONFIG, TOKENIZER, WEIGHTS, WORDS, model_files
+from .model_folder import CARD, CONFIG, TOKENIZER, WEIGHTS, WORDS, model_files, weights_from_bytes, weights_to_bytes
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CHECKPOINTS = "checkpoints"
+_STATE, _SUFFIX = "state.json", ".safetensors"
 PICTURES = ("loss.png", "attention.png", "confusion.png", "demo.html")  # not in the manifest: no part of the model
 METRICS = "metrics.jsonl"
 FILM = "film.jsonl"
 _INITIAL = (CONFIG, TOKENIZER, WORDS, CARD, ADAPTER)  # files that a run writes before its first step
 _TOKENS = ".tokens"
 _KEPT = ".kept.json"  # {SHA-256 of the weights file: metadata of these weights}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of training.
+
+    Attributes:
+        step: the number of updates so far.
+        tensors: groups of tensors on the CPU, keyed by file name: {"model": ..., "optimizer": ...}.
+        state: values that JSON can store.
+    """
+
+    step: int
+    tensors: "dict[str, dict[str, Tensor]]"
+    state: dict[str, Any]
+
+
+def checkpoint_steps(run: Path) -> list[int]:
+    """Return the steps of the checkpoints in a run's folder, newest first."""
+    names = (re.fullmatch(r"step-(\d{8,})", folder.name) for folder in (run / CHECKPOINTS).glob("step-*"))
+    return sorted((int(name[1]) for name in names if name), reverse=True)
+
+
+def checkpoint_folder(run: Path, step: int) -> Path:
+    """Return the folder of a checkpoint in a run's folder."""
+    return run / CHECKPOINTS / f"step-{step:08d}"
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """Read a checkpoint. Raise ModelError unless every file matches its digest in the manifest."""
+    files = read_verified(folder)
+    if _STATE not in files:
+        what = f"{folder} isn't a checkpoint: {MANIFEST} doesn't name {_STATE}"
+        raise ModelError(what, expected="a checkpoint", name=_STATE)
+    values = parse_json_object(folder / _STATE, files.pop(_STATE))
+    step, state = values.get("step"), values.get("state")
+    if type(step) is not int or not isinstance(state, dict):
+        what = f"{folder / _STATE} is damaged"
+        raise ModelError(what, expected='"step", an integer, and "state", an object', name=_STATE)
+    tensors = {name.removesuffix(_SUFFIX): weights_from_bytes(folder / name, data) for name, data in files.items()}
+    return Checkpoint(step, tensors, state)
+
+
+def visible(path: Path) -> list[str]:
+    """Return the names of a folder's entries, sorted. Hidden files, such as .gitkeep, don't count."""
+    return sorted(entry.name for entry in path.iterdir() if not entry.name.startswith(".")) if path.exists() else []
+
+
+def has_begun(path: Path) -> bool:
+    """Return whether a folder contains a model or a run, not just the remains of one that never began."""
+    try:
+        manifest = Manifest.read(path) if (path / MANIFEST).exists() else None
+    except ModelError:  # it's damaged, but something began
+        return True
+    return (path / CONFIG).exists() if manifest is None else CONFIG in manifest.files | manifest.incoming
+
+
+def describe_run(path: Path) -> str:
+    """Describe the run in a folder. Return "" if there's none."""
+    if not has_begun(path):
+        return ""
+    if steps := checkpoint_steps(path):
+        return f"a run whose newest checkpoint is from step {steps[0]}"
+    return "a model, or a run without a checkpoint"
+
+
+def check_not_foreign(path: Path) -> None:
+    """Raise TrainingError if a path is a file, or a folder of files that Clearhead didn't write."""
+    if path.exists() and not path.is_dir():
+        raise TrainingError(f"{path} is a file", expected="a folder", fix="choose another one with `out`", value=path)
+    names = visible(path)
+    if names and not any(_has_format(path / name) for name in (MANIFEST, CONFIG)):
+        what = f"{path} contains files that don't belong to a run: {shortened(names)}"
+        expected = "a new or empty folder, or the folder of a run"
+        raise TrainingError(what, expected=expected, fix="choose another one with `out`", value=path)
+
+
+def _has_format(path: Path) -> bool:
+    try:
+        return "format_version" in read_json_object(path)
+    except ModelError:
+        return False
 
 
 class RunFolder:
@@ -62,7 +139,7 @@ class RunFolder:
         checkpoint, about = run.latest_checkpoint(), run.kept()
         ...
         run.keep(weights, {"best": 31.4})
-        run.save_checkpoint(step, {"model": weights, "optimizer": moments}, {"position": position})
+        run.save_checkpoint(Checkpoint(step, {"model": weights, "optimizer": moments}, {"position": position}))
         run.prune(keep=2)
         ...
         run.finish(step)
@@ -176,7 +253,7 @@ class RunFolder:
         with writing(self.path):
             replace_files(self.path, files)
 
-    def keep(self, weights: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+    def keep(self, weights: "Mapping[str, Tensor]", about: Mapping[str, Any]) -> None:
         """Replace the weights in the model folder, along with their metadata, which `kept` returns.
 
         If the process is killed, the folder has either the old weights and metadata or the new ones.
@@ -200,15 +277,23 @@ class RunFolder:
             self._about = {found: known[found]} if isinstance(known.get(found), dict) else {}
         return next(iter(self._about.values()), {})
 
-    def save_checkpoint(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> Path:
-        """Write a checkpoint after `step` updates atomically, and return its folder. See `write_checkpoint`."""
-        self._sound.discard(step)
+    def save_checkpoint(self, checkpoint: Checkpoint) -> Path:
+        """Write a checkpoint to checkpoints/step-<step> atomically, and return this folder."""
+        target = checkpoint_folder(self.path, checkpoint.step)
+
+        def files() -> Iterator[tuple[str, bytes]]:
+            for group, named in checkpoint.tensors.items():
+                yield group + _SUFFIX, weights_to_bytes(named)
+            values = {"step": checkpoint.step, "state": checkpoint.state}
+            yield _STATE, (json.dumps(values, indent=1) + "\n").encode()
+
+        self._sound.discard(checkpoint.step)
         with writing(self.path / CHECKPOINTS):
-            folder = write_checkpoint(self.path, step, tensors, state)
+            write_folder_with_manifest(target, files())
         if self.finished_step is not None:
             with writing(self.path):
                 mark_finished(self.path, None)
-        return folder
+        return target
 
     def latest_checkpoint(self) -> Checkpoint | None:
         """Return the newest intact checkpoint, or None if there is none and training has to restart.
@@ -292,6 +377,6 @@ class FollowedFolder(RunFolder):
 
     close = finish = write_files = keep = prune = _nothing
 
-    def save_checkpoint(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> Path:
+    def save_checkpoint(self, checkpoint: Checkpoint) -> Path:
         """Return the path of the checkpoint."""
-        return checkpoint_folder(self.path, step)
+        return checkpoint_folder(self.path, checkpoint.step)

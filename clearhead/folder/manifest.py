@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self, TypeGuard
 
 from ..errors import ModelError
-from .atomic import Content, move_into_place, partial_path, write_file, write_files, write_folder
+from .atomic import Content, move_into_place, partial_path, without_waiting, write_file, write_files, write_folder
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -54,7 +54,7 @@ class Manifest:
         values |= {"finished": self.finished} if self.finished is not None else {}
         return (json.dumps(values, indent=2) + "\n").encode()
 
-    def check(self, path: Path, size: int, found: str) -> None:
+    def _check(self, path: Path, size: int, found: str) -> None:
         """Raise ModelError unless the digest `found` of a file of `size` bytes is in the manifest."""
         expected = [digests[path.name] for digests in (self.files, self.incoming) if path.name in digests]
         manifest = path.parent / MANIFEST
@@ -131,7 +131,7 @@ def read_with_digests(folder: Path, names: Iterable[str] | None = None) -> dict[
         try:
             contents = {name: (data := read_bytes(folder / name), digest(data)) for name in wanted}
             for name, (data, found) in contents.items():
-                manifest.check(folder / name, len(data), found)
+                manifest._check(folder / name, len(data), found)
         except ModelError:
             if manifest == (manifest := Manifest.read(folder)):
                 raise
@@ -143,7 +143,7 @@ def read_with_digests(folder: Path, names: Iterable[str] | None = None) -> dict[
 def read_bytes(path: Path) -> bytes:
     """Read a regular file. Raise ModelError if it's missing, unreadable, or a pipe or device, which could block."""
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
+        with open(path, "rb", opener=without_waiting) as file:
             regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
             data = file.read() if regular else b""
     except FileNotFoundError as error:
@@ -201,10 +201,6 @@ def _is_new(manifest: Manifest, name: str, path: Path) -> bool:
     """Return whether a path holds the new content of a file that is being replaced."""
     is_inside = Path(name).name == name  # a forged manifest can't name a file elsewhere
     return is_inside and path.exists() and digest(read_bytes(path)) == manifest.incoming[name]
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _is_digests(value: object) -> TypeGuard[dict[str, str]]:

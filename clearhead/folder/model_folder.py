@@ -4,7 +4,7 @@ config.json  model.safetensors  tokenizer.json  README.md  manifest.json
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,8 +15,7 @@ from safetensors import SafetensorError
 from ..config import Config, messages, settings
 from ..errors import ConfigError, ModelError
 from .adapters import ADAPTER, ADAPTER_WEIGHTS, Adapter, base_weights, is_adapter, merged, weights_file, weights_file_in
-from .atomic import BUNDLED, writing
-from .lock import FolderLock
+from .atomic import BUNDLED, FolderLock, writing
 from .manifest import (
     FORMAT_VERSION,
     MANIFEST,
@@ -29,8 +28,7 @@ from .manifest import (
     read_with_digests,
     replace_files,
 )
-from .stored_weights import check_numbers, check_weights, stored_tensors
-from .weight_table import check_shapes
+from .weight_table import check_numbers, check_shapes, check_weights, stored_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -72,7 +70,15 @@ def model_files(
     card: str | None = None,
     confidence: Mapping[str, Any] | None = None,
 ) -> dict[str, bytes]:
-    """Serialise the given parts of a model. Return the file contents, keyed by file name."""
+    """Serialise the given parts of a model. Return the file contents, keyed by file name.
+
+    Args:
+        config: the settings, as in `Config.to_record`.
+        tokenizer: the text of the tokenizer file.
+        weights: tensors by name. Those of an adapter are recognised by their names.
+        card: the text of the model card.
+        confidence: the calibration, as in `Confidence.to_dict`.
+    """
     files: dict[str, bytes] = {}
     if config is not None:
         files[CONFIG] = (json.dumps({"format_version": FORMAT_VERSION, **config}, indent=2) + "\n").encode()
@@ -87,15 +93,15 @@ def model_files(
     return files
 
 
-def save_files(folder: Path, files: Mapping[str, bytes], *, say: Callable[[str], None] | None = None) -> None:
-    """Write files, such as `model_files` or an evaluation, to a model folder, and update its manifest.
+def save_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files, such as those of `model_files` or an evaluation, to a model folder, and update its manifest.
 
     Raises:
         TrainingError: a run is using the folder, or it can't be written to. Nothing was changed.
     """
     with writing(folder, again="try again", instead="work on a copy"):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FolderLock(folder, say=say or messages.say, advice="wait for it, or stop it")
+        lock = FolderLock(folder, say=messages.say, advice="wait for it, or stop it")
         try:
             replace_files(folder, files)
         finally:

@@ -3,16 +3,24 @@
 The table needs no torch, so that every reader of a folder can compare its weights before any engine opens.
 """
 
+import json
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..config import ModelConfig
 from ..config.custom_code import is_custom
 from ..errors import ModelError
+from .manifest import RESTORE
 
 Shape = tuple[int, ...]
 
-SAME_MODEL = "restore config.json and model.safetensors from the same model"
+_SAME_MODEL = "restore config.json and model.safetensors from the same model"
 _CUSTOM = {  # the weights of a custom part, or tied to it, which only its class knows
     "front": r"(^|\.)(embedding|projection)\.",
     "attention": r"\.attend\.",
@@ -24,18 +32,18 @@ _CUSTOM = {  # the weights of a custom part, or tied to it, which only its class
 
 def check_shapes(config: ModelConfig, shapes: Mapping[str, Shape]) -> None:
     """Raise ModelError if weights of these names and shapes don't belong to a model. Custom parts aren't compared."""
-    shapes = {name: shape for name, shape in shapes.items() if not is_of_custom_part(name, config)}
+    shapes = {name: shape for name, shape in shapes.items() if not _is_of_custom_part(name, config)}
     table = weight_table(config)
     for stack, without in (("encoder", "decoder-only"), ("decoder", "encoder-only")):
         setting, found = f"n_{stack}_layers", _count_blocks(shapes, stack)
         expected = getattr(config, setting)
         if config.topology != without and expected != found:
             what = f"model.{setting}={expected}, but the weights have {found} block{'s' * (found != 1)}"
-            raise ModelError(what, fix=SAME_MODEL, name=f"model.{setting}", value=expected)
+            raise ModelError(what, fix=_SAME_MODEL, name=f"model.{setting}", value=expected)
     for name, shape in shapes.items():
         if shape != table.get(name, shape):
             what = f"{name} has shape {shape}, but config.json needs {table[name]}"
-            raise ModelError(what, fix=SAME_MODEL, name=name, value=shape)
+            raise ModelError(what, fix=_SAME_MODEL, name=name, value=shape)
     unknown = [name for name in shapes if name not in table]
     missing = missing_weights(config, shapes)
     if missing or unknown:
@@ -43,14 +51,14 @@ def check_shapes(config: ModelConfig, shapes: Mapping[str, Shape]) -> None:
         more = [f"and {len(problems) - 5} more"] if len(problems) > 5 else []
         what = "the weights don't fit the model: " + "\n  ".join([*problems[:5], *more])
         expected = f"a tensor of shape {table[missing[0]]}" if missing else "only the weights of this model"
-        raise ModelError(what, expected=expected, fix=SAME_MODEL, name=(missing or unknown)[0])
+        raise ModelError(what, expected=expected, fix=_SAME_MODEL, name=(missing or unknown)[0])
 
 
 def missing_weights(config: ModelConfig, names: Collection[str]) -> list[str]:
     """Return the weights that a model needs beyond these, except custom parts. Of tied weights, one is enough."""
     tied = tied_names(config)
     groups = [tied if name in tied[:1] else (name,) for name in weight_table(config) if name not in tied[1:]]
-    groups = [group for group in groups if not is_of_custom_part(group[0], config)]
+    groups = [group for group in groups if not _is_of_custom_part(group[0], config)]
     return [group[0] for group in groups if not any(name in names for name in group)]
 
 
@@ -180,7 +188,7 @@ class _Table:
             self.shapes[f"{name}.{part}"] = (self.config.d_model,)
 
 
-def is_of_custom_part(name: str, config: ModelConfig) -> bool:
+def _is_of_custom_part(name: str, config: ModelConfig) -> bool:
     """Return whether only a custom class knows this weight."""
     unused = "front" if config.topology == "decoder-only" else ""
     return any(
@@ -194,3 +202,98 @@ def _count_blocks(names: Iterable[str], stack: str) -> int:
     """Return the number of blocks in a stack. A model of one stack has no prefix."""
     numbers = (re.match(rf"(?:{stack}\.)?blocks\.(\d+)\.", name) for name in names)
     return len({found[1] for found in numbers if found})
+
+
+_FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+_WHOLE = {f"{kind.upper()}{8 * size}": f"<{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)}
+_TYPES = _FLOATS | _WHOLE | {"BOOL": "?", "C64": "<c8"}
+_SIZES = {name: np.dtype(kind).itemsize for name, kind in _TYPES.items()}
+_EXPONENT = 0x7F80  # of a BF16: all bits are set in NaN and infinity
+
+
+class Stored(NamedTuple):
+    """A tensor in a file."""
+
+    dtype: str  # in the spelling of safetensors
+    shape: Shape
+    data: memoryview
+
+    def array(self) -> NDArray[Any]:
+        """Return a view of the numbers, or a copy in float32 of a BF16, which numpy lacks."""
+        numbers = np.frombuffer(self.data, _TYPES[self.dtype]).reshape(self.shape)
+        return (numbers.astype(np.uint32) << 16).view(np.float32) if self.dtype == "BF16" else numbers
+
+    def is_finite(self) -> bool:
+        """Return whether all floating-point numbers are finite in float32, in which models compute."""
+        numbers = np.frombuffer(self.data, _FLOATS[self.dtype])
+        if self.dtype == "BF16":
+            return not ((numbers & _EXPONENT) == _EXPONENT).any()
+        with np.errstate(over="ignore"):
+            return bool(np.isfinite(numbers.astype(np.float32, copy=False)).all())
+
+
+def stored_tensors(path: Path, data: bytes) -> dict[str, Stored]:
+    """Return the tensors of a safetensors file. Raise ModelError if it's in another format, or cut off."""
+    try:
+        begin = 8 + int.from_bytes(data[:8], "little")
+        if len(data) < begin:
+            raise ValueError(f"it has only {len(data):,} bytes, and its header needs {begin:,}")
+        header = json.loads(data[8:begin], object_pairs_hook=_unique)
+        header.pop("__metadata__", None)
+        found = {name: _stored(memoryview(data)[begin:], **entry) for name, entry in header.items()}
+        at = 0
+        for first, last in sorted(entry["data_offsets"] for entry in header.values()):
+            if first != at:
+                raise ValueError("its tensors overlap, or leave a gap")
+            at = last
+        if begin + at != len(data):
+            raise ValueError("its tensors don't take up the whole file")
+        return found
+    except (ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        why = f": {error}" if isinstance(error, ValueError) else ""
+        raise ModelError(f"{path} isn't in the safetensors format{why}", fix=RESTORE, name=path.name) from error
+
+
+def check_weights(config: ModelConfig, tensors: Mapping[str, Stored]) -> None:
+    """Check the weights of a model before anything computes with them.
+
+    Raises:
+        ModelError: names, shapes or types don't fit the settings, tied weights differ, or a number isn't finite.
+    """
+    check_shapes(config, {name: it.shape for name, it in tensors.items()})
+    check_numbers(config, tensors)
+    first, *more = [name for name in tied_names(config) if name in tensors] or [""]
+    for name in more:
+        if not np.array_equal(tensors[first].array(), tensors[name].array()):
+            what = f"model.tie={config.tie!r}, but {first} and {name} have different numbers"
+            raise ModelError(what, expected="one matrix with both names", fix=_SAME_MODEL, name=name)
+
+
+def check_numbers(config: ModelConfig, tensors: Mapping[str, Stored]) -> None:
+    """Raise ModelError unless all weights, except those of custom parts, are finite floating-point numbers."""
+    for name, it in tensors.items():
+        if _is_of_custom_part(name, config):
+            continue
+        if it.dtype not in _FLOATS or not it.is_finite():
+            has = "numbers that aren't finite in float32" if it.dtype in _FLOATS else f"the type {it.dtype}"
+            what, expected = f"the weight {name} has {has}", f"finite floating-point numbers ({', '.join(_FLOATS)})"
+            raise ModelError(what, expected=expected, fix=RESTORE, name=name, value=it.dtype)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object with these pairs. Raise ValueError if a name is repeated."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is repeated in its header")
+    return found
+
+
+def _stored(numbers: memoryview, dtype: str, shape: list[int], data_offsets: list[int]) -> Stored:
+    """Return the tensor of a header's entry. Raise ValueError or TypeError if its place can't have these numbers."""
+    begin, end = data_offsets
+    size = _SIZES.get(dtype)
+    if not 0 <= begin <= end <= len(numbers) or any(type(it) is not int or it < 0 for it in shape):
+        raise ValueError(f"a tensor of shape {shape} is at {data_offsets}")
+    if size is not None and end - begin != size * math.prod(shape):
+        raise ValueError(f"a tensor of shape {shape} and type {dtype} has {end - begin:,} bytes")
+    return Stored(dtype, tuple(shape), numbers[begin:end])

@@ -12,8 +12,7 @@ from ..config.values import invalid, read_duration, spell
 from ..decode.registry import check_name, choose_engine
 from ..errors import ConfigError
 from ..folder.adapters import Adapter, is_adapter
-from ..folder.checkpoint import FollowedFolder, RunFolder
-from ..folder.contents import Checkpoint
+from ..folder.checkpoint import Checkpoint, FollowedFolder, RunFolder
 from ..folder.model_folder import read_config
 from ..model.assembly import check_parts
 from ..tasks.base import EvaluationResult, Task

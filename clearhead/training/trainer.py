@@ -14,7 +14,7 @@ from torch import nn
 from ..config import TrainRecipe
 from ..data.batches import Plan
 from ..errors import ModelError, TrainingError, is_out_of_memory
-from ..folder.contents import Checkpoint
+from ..folder.checkpoint import Checkpoint
 from ..model.linear import learned_state
 from ..tokenization.ragged import IntArray
 from .averaging import MovingAverage
@@ -250,7 +250,7 @@ class Trainer:
             }
             if self.average:
                 tensors["average"] = {name: gathered(it) for name, it in self.average.weights.items()}
-            self.run.folder.save_checkpoint(self.state.step, tensors, values)
+            self.run.folder.save_checkpoint(Checkpoint(self.state.step, tensors, values))
         self._saved_step = self.state.step
         self._make_room()
 

@@ -25,8 +25,7 @@ from ..config.values import invalid, read_duration
 from ..data.extra_texts import FormWithTexts
 from ..errors import ConfigError, ModelError, TrainingError
 from ..folder.atomic import remove_folder, write_file, writing
-from ..folder.checkpoint import RunFolder
-from ..folder.contents import CHECKPOINTS, has_begun
+from ..folder.checkpoint import CHECKPOINTS, RunFolder, has_begun
 from ..folder.manifest import MANIFEST, Manifest, digest, read_bytes, read_json_object
 from ..folder.model_folder import CONFIG, load_model_folder, read_config
 from ..readers.files import STDIN

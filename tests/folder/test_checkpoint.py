@@ -12,8 +12,7 @@ import torch
 
 from clearhead.config import Config
 from clearhead.errors import ModelError, TrainingError
-from clearhead.folder.checkpoint import RunFolder
-from clearhead.folder.contents import Checkpoint, read_checkpoint
+from clearhead.folder.checkpoint import Checkpoint, RunFolder, read_checkpoint
 from clearhead.folder.manifest import replace_files, write_folder_with_manifest
 from clearhead.folder.model_folder import load_model_folder, model_files
 from tests.builders import damage
@@ -79,7 +78,7 @@ def test_an_occupied_folder_is_refused_without_resume(run: RunFolder) -> None:
         RunFolder.create(run.path)
     assert caught.value.value == run.path and "resume=True" in caught.value.fix
     with reopen(run) as again:
-        again.save_checkpoint(40, tensors(40), STATE)
+        again.save_checkpoint(Checkpoint(40, tensors(40), STATE))
     with pytest.raises(TrainingError, match="a run whose newest checkpoint is from step 40"):
         RunFolder.create(run.path)
     assert not (run.path / ".lock").exists()
@@ -152,7 +151,7 @@ def test_without_say_messages_go_to_stderr(tmp_path: Path, capsys) -> None:
 
 
 def test_leftovers_of_a_killed_run_are_removed_at_the_next_start(run: RunFolder) -> None:
-    run.save_checkpoint(40, tensors(40), STATE)
+    run.save_checkpoint(Checkpoint(40, tensors(40), STATE))
     for name in (".model.safetensors.partial", "checkpoints/.step-00000080.partial"):
         (run.path / name).touch()
     with reopen(run) as again:
@@ -172,7 +171,7 @@ def test_a_folder_that_cannot_be_looked_at_is_said(tmp_path: Path, monkeypatch) 
 
 
 def test_a_run_is_replaced_where_that_is_asked_and_other_files_stay(run: RunFolder) -> None:
-    run.save_checkpoint(40, tensors(40), STATE)
+    run.save_checkpoint(Checkpoint(40, tensors(40), STATE))
     (run.path / "metrics.jsonl").write_text("{}")
     for name in ("my notes.txt", "loss.png", "confusion.png"):
         (run.path / name).touch()
@@ -215,7 +214,7 @@ def test_a_run_with_a_damaged_manifest_can_be_replaced(run: RunFolder) -> None:
 
 
 def test_a_replacement_that_is_killed_at_any_call_can_be_repeated(run: RunFolder, crash_points) -> None:
-    run.save_checkpoint(40, tensors(40), STATE)
+    run.save_checkpoint(Checkpoint(40, tensors(40), STATE))
     run.close()
 
     def replace() -> None:
@@ -231,7 +230,7 @@ def test_a_replacement_that_is_killed_at_any_call_can_be_repeated(run: RunFolder
 
 
 def test_a_finished_run_is_recognised_and_not_changed(run: RunFolder) -> None:
-    run.save_checkpoint(300, tensors(300), STATE)
+    run.save_checkpoint(Checkpoint(300, tensors(300), STATE))
     run.finish(300)
     run.close()
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in run.path.rglob("*") if path.is_file()}
@@ -243,7 +242,7 @@ def test_a_finished_run_is_recognised_and_not_changed(run: RunFolder) -> None:
 
 def test_a_finished_run_that_goes_on_is_not_finished(run: RunFolder) -> None:
     run.finish(300)
-    run.save_checkpoint(340, tensors(340), STATE)
+    run.save_checkpoint(Checkpoint(340, tensors(340), STATE))
     assert run.finished_step is None
 
 
@@ -306,7 +305,7 @@ def test_what_is_known_of_the_weights_goes_with_the_run(run: RunFolder) -> None:
 
 def test_a_checkpoint_comes_back_bit_by_bit(run: RunFolder) -> None:
     given = tensors(7)
-    run.save_checkpoint(7, given, STATE)
+    run.save_checkpoint(Checkpoint(7, given, STATE))
     found = run.latest_checkpoint()
     assert found and (found.step, found.state) == (7, STATE)
     assert {group: named.keys() for group, named in found.tensors.items()} == {g: n.keys() for g, n in given.items()}
@@ -317,7 +316,7 @@ def test_a_checkpoint_comes_back_bit_by_bit(run: RunFolder) -> None:
 
 def test_the_newest_checkpoint_is_found(run: RunFolder) -> None:
     for step in (40, 100_000_000, 80):  # by number, not by name or by time
-        run.save_checkpoint(step, tensors(step), STATE)
+        run.save_checkpoint(Checkpoint(step, tensors(step), STATE))
     (run.path / "checkpoints" / "step-notes").mkdir()
     found = run.latest_checkpoint()
     assert found and found.step == 100_000_000
@@ -325,22 +324,22 @@ def test_the_newest_checkpoint_is_found(run: RunFolder) -> None:
 
 def test_a_checkpoint_of_the_same_step_is_replaced(run: RunFolder) -> None:
     for best in (1.0, 2.0):
-        run.save_checkpoint(40, tensors(40), {"best": best})
+        run.save_checkpoint(Checkpoint(40, tensors(40), {"best": best}))
     found = run.latest_checkpoint()
     assert found and found.state == {"best": 2.0}
 
 
 def test_a_save_that_is_killed_at_any_call_loses_no_earlier_checkpoint(run: RunFolder, crash_points) -> None:
-    run.save_checkpoint(40, tensors(40), STATE)
+    run.save_checkpoint(Checkpoint(40, tensors(40), STATE))
     seen, now = set(), [run]
-    for _ in crash_points(lambda: now[0].save_checkpoint(80, tensors(80), STATE)):
+    for _ in crash_points(lambda: now[0].save_checkpoint(Checkpoint(80, tensors(80), STATE))):
         now[0] = run = reopen(now[0])
         found = run.latest_checkpoint()
         assert found and torch.equal(found.tensors["model"]["w"], tensors(found.step)["model"]["w"])
         seen.add(found.step)
         run.prune(1)
         if found.step == 80:
-            run.save_checkpoint(40, tensors(40), STATE)
+            run.save_checkpoint(Checkpoint(40, tensors(40), STATE))
             read_checkpoint(run.path / "checkpoints" / "step-00000080")
             for path in (run.path / "checkpoints" / "step-00000080").iterdir():
                 path.unlink()
@@ -353,9 +352,9 @@ def test_a_save_that_is_killed_at_any_call_loses_no_earlier_checkpoint(run: RunF
 def test_a_full_disk_loses_no_earlier_checkpoint_and_leaves_no_half_one(
     run: RunFolder, fail_from, disk_full, number: int
 ) -> None:
-    run.save_checkpoint(40, tensors(40), STATE)
+    run.save_checkpoint(Checkpoint(40, tensors(40), STATE))
     with pytest.raises(TrainingError, match="No space left on device"), fail_from(number, disk_full):
-        run.save_checkpoint(80, tensors(80), STATE)
+        run.save_checkpoint(Checkpoint(80, tensors(80), STATE))
     again = reopen(run)
     found = again.latest_checkpoint()
     assert found and found.step in (40, 80)
@@ -373,11 +372,11 @@ def test_a_really_full_disk_leaves_no_half_checkpoint(run: RunFolder, monkeypatc
     def open_full(path: Path, *arguments, **named):
         return real(full if path.name == "optimizer.safetensors" else path, *arguments, **named)
 
-    run.save_checkpoint(40, tensors(40), STATE)
+    run.save_checkpoint(Checkpoint(40, tensors(40), STATE))
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", open_full)
         with pytest.raises(TrainingError, match="No space left on device"):
-            run.save_checkpoint(80, tensors(80), STATE)
+            run.save_checkpoint(Checkpoint(80, tensors(80), STATE))
     assert [path.name for path in (run.path / "checkpoints").iterdir()] == ["step-00000040"]
     assert (found := run.latest_checkpoint()) and found.step == 40
 
@@ -388,7 +387,7 @@ def test_a_damaged_newest_checkpoint_is_said_and_the_one_before_is_used(
     run: RunFolder, said: list[str], name: str, way: str
 ) -> None:
     for step in (40, 80):
-        run.save_checkpoint(step, tensors(step), STATE)
+        run.save_checkpoint(Checkpoint(step, tensors(step), STATE))
     path = run.path / "checkpoints" / "step-00000080" / name
     path.unlink() if way == "missing" else path.write_bytes(path.read_bytes()[:-9])
     with reopen(run, said.append) as again:
@@ -396,7 +395,7 @@ def test_a_damaged_newest_checkpoint_is_said_and_the_one_before_is_used(
         assert found and found.step == 40
         (message,) = said
         assert "damaged checkpoint" in message and str(path) in message
-        again.save_checkpoint(80, tensors(80), STATE)  # the run comes by again, and repairs it
+        again.save_checkpoint(Checkpoint(80, tensors(80), STATE))  # the run comes by again, and repairs it
         assert (found := again.latest_checkpoint()) and found.step == 80 and len(said) == 1
 
 
@@ -405,7 +404,7 @@ def test_a_checkpoint_with_a_strange_state_is_said_and_skipped_though_its_digest
     run: RunFolder, said: list[str], content: dict[str, Any]
 ) -> None:
     for step in (40, 80):
-        run.save_checkpoint(step, tensors(step), STATE)
+        run.save_checkpoint(Checkpoint(step, tensors(step), STATE))
     newest = run.path / "checkpoints" / "step-00000080"
     replace_files(newest, {"state.json": json.dumps(content).encode()})
     with reopen(run, said.append) as again:
@@ -424,7 +423,7 @@ def test_strange_metadata_of_the_kept_weights_are_ignored(run: RunFolder) -> Non
 
 def test_with_every_checkpoint_damaged_training_starts_afresh_and_says_why(run: RunFolder, said: list[str]) -> None:
     for step in (40, 80):
-        damage(run.save_checkpoint(step, tensors(step), STATE) / "model.safetensors")
+        damage(run.save_checkpoint(Checkpoint(step, tensors(step), STATE)) / "model.safetensors")
     with reopen(run, said.append) as again:
         assert again.latest_checkpoint() is None
     assert ["damaged checkpoint" in message for message in said] == [True, True, False]
@@ -440,7 +439,7 @@ def test_a_folder_without_a_state_is_no_checkpoint(tmp_path: Path) -> None:
 
 def test_only_the_newest_are_kept(run: RunFolder) -> None:
     for step in (40, 80, 120, 160):
-        run.save_checkpoint(step, tensors(step), STATE)
+        run.save_checkpoint(Checkpoint(step, tensors(step), STATE))
         run.prune(2)
     assert sorted(path.name for path in (run.path / "checkpoints").iterdir()) == ["step-00000120", "step-00000160"]
 
@@ -448,7 +447,7 @@ def test_only_the_newest_are_kept(run: RunFolder) -> None:
 def test_of_steps_that_are_not_wanted_only_the_newest_is_kept(run: RunFolder) -> None:
     left = []
     for step in (40, 50, 80, 90, 120, 130, 140):
-        run.save_checkpoint(step, tensors(step), STATE)
+        run.save_checkpoint(Checkpoint(step, tensors(step), STATE))
         run.prune(2, lambda step: step % 40 == 0)
         left.append(sorted(int(path.name[5:]) for path in (run.path / "checkpoints").iterdir()))
     assert left == [[40], [40, 50], [40, 80], [40, 80, 90], [80, 120], [80, 120, 130], [80, 120, 140]]
@@ -456,7 +455,7 @@ def test_of_steps_that_are_not_wanted_only_the_newest_is_kept(run: RunFolder) ->
 
 def test_nothing_is_deleted_before_as_many_newer_ones_verify(run: RunFolder) -> None:
     for step in (40, 80, 120):
-        run.save_checkpoint(step, tensors(step), STATE)
+        run.save_checkpoint(Checkpoint(step, tensors(step), STATE))
     damage(run.path / "checkpoints" / "step-00000120" / "state.json")
     run.prune(2)
     assert len(list((run.path / "checkpoints").iterdir())) == 3
@@ -468,11 +467,11 @@ def test_nothing_is_deleted_before_as_many_newer_ones_verify(run: RunFolder) -> 
 def test_a_deletion_that_is_killed_leaves_the_newest(run: RunFolder, crash_points) -> None:
     now = [run]
     for step in (40, 80):
-        run.save_checkpoint(step, tensors(step), STATE)
+        run.save_checkpoint(Checkpoint(step, tensors(step), STATE))
     for _ in crash_points(lambda: now[0].prune(1)):
         now[0] = run = reopen(now[0])
         found = run.latest_checkpoint()
         assert isinstance(found, Checkpoint) and found.step == 80
-        run.save_checkpoint(40, tensors(40), STATE)
+        run.save_checkpoint(Checkpoint(40, tensors(40), STATE))
     assert [path.name for path in (run.path / "checkpoints").iterdir()] == ["step-00000080"]
     now[0].close()

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from clearhead.errors import TrainingError
-from clearhead.folder import lock
-from clearhead.folder.lock import FolderLock
+from clearhead.folder import atomic
+from clearhead.folder.atomic import FolderLock
 
 HOLDER = """
 import sys, pathlib
-from clearhead.folder.lock import FolderLock
+from clearhead.folder.atomic import FolderLock
 held = FolderLock(pathlib.Path(sys.argv[1]), say=print)
 print("held", flush=True)
 sys.stdin.read()
@@ -62,7 +62,7 @@ def test_a_released_folder_is_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_lock_whose_file_was_removed_by_its_last_holder_is_taken_again(tmp_path: Path, monkeypatch) -> None:
-    real = lock._lock
+    real = atomic._lock
     tried = []
 
     def late(file) -> None:
@@ -71,7 +71,7 @@ def test_a_lock_whose_file_was_removed_by_its_last_holder_is_taken_again(tmp_pat
         tried.append(file)
         real(file)
 
-    monkeypatch.setattr(lock, "_lock", late)
+    monkeypatch.setattr(atomic, "_lock", late)
     held = FolderLock(tmp_path, say=quiet)
     assert len(tried) == 2
     with pytest.raises(TrainingError, match="in use"):
@@ -83,7 +83,7 @@ def test_a_file_system_without_locks_is_said_and_used(tmp_path: Path, monkeypatc
     def unsupported(_) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(lock, "_lock", unsupported)
+    monkeypatch.setattr(atomic, "_lock", unsupported)
     said: list[str] = []
     FolderLock(tmp_path, say=said.append).release()
     assert len(said) == 1 and str(tmp_path) in said[0] and "No locks available" in said[0]

@@ -13,7 +13,7 @@ from torch import nn
 
 from clearhead.config import Config
 from clearhead.errors import ModelError, TrainingError
-from clearhead.folder.lock import FolderLock
+from clearhead.folder.atomic import FolderLock
 from clearhead.folder.manifest import MANIFEST, digest
 from clearhead.folder.model_folder import (
     load_model_folder,

@@ -13,8 +13,14 @@ import torch
 from clearhead.config import ModelConfig
 from clearhead.errors import ConfigError, ModelError
 from clearhead.folder.model_folder import load_weights, model_files
-from clearhead.folder.stored_weights import check_weights, stored_tensors
-from clearhead.folder.weight_table import check_shapes, missing_weights, tied_names, weight_table
+from clearhead.folder.weight_table import (
+    check_shapes,
+    check_weights,
+    missing_weights,
+    stored_tensors,
+    tied_names,
+    weight_table,
+)
 from clearhead.model.transformer import build
 
 SIZES = {

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from clearhead.folder.contents import has_begun
+from clearhead.folder.checkpoint import has_begun
 
 from ..campaign.models import RUNS, WORDS, data_files, train_options
 

@@ -21,8 +21,7 @@ import torch
 from clearhead.api import train
 from clearhead.config import Config, preset
 from clearhead.errors import ConfigError, DataError, ModelError, TrainingError
-from clearhead.folder.checkpoint import RunFolder
-from clearhead.folder.contents import has_begun, read_checkpoint
+from clearhead.folder.checkpoint import Checkpoint, RunFolder, has_begun, read_checkpoint
 from clearhead.folder.manifest import replace_files
 from clearhead.tasks.translate.task import Translation
 from clearhead.training.choices import hyperparameters
@@ -400,11 +399,11 @@ def test_a_run_that_is_killed_when_it_is_about_to_finish_leaves_nothing_else(
     out, finish, save = toy.folder / "run", RunFolder.finish, RunFolder.save_checkpoint
 
     def kill(method: Callable[..., Any]) -> Callable[..., Any]:
-        def killing(self: RunFolder, step: int, *rest: Any) -> Any:
-            if step < STEPS:
-                return method(self, step, *rest)
+        def killing(self: RunFolder, done: int | Checkpoint) -> Any:
+            if (done.step if isinstance(done, Checkpoint) else done) < STEPS:
+                return method(self, done)
             with fail_from(number, killed):
-                method(self, step, *rest)
+                method(self, done)
             raise killed
 
         return killing
@@ -602,12 +601,12 @@ def test_a_disk_that_is_full_while_a_checkpoint_is_written_loses_no_earlier_one(
 ) -> None:
     save = RunFolder.save_checkpoint
 
-    def full(self: RunFolder, step: int, *rest: Any) -> Path:
-        if step < 8:
-            return save(self, step, *rest)
+    def full(self: RunFolder, checkpoint: Checkpoint) -> Path:
+        if checkpoint.step < 8:
+            return save(self, checkpoint)
         with monkeypatch.context() as patch:
             patch.setattr("os.fsync", raise_(disk_full))
-            return save(self, step, *rest)
+            return save(self, checkpoint)
 
     out = toy.folder / "run"
     with monkeypatch.context() as patch, pytest.raises(TrainingError, match="No space left"):

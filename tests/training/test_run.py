@@ -18,8 +18,7 @@ from clearhead.cli.folder_summary import summarize_folder
 from clearhead.config import Config, messages, preset
 from clearhead.data.split import split
 from clearhead.errors import ConfigError, DataError, TrainingError
-from clearhead.folder.checkpoint import RunFolder
-from clearhead.folder.contents import read_checkpoint
+from clearhead.folder.checkpoint import RunFolder, read_checkpoint
 from clearhead.folder.manifest import Manifest
 from clearhead.folder.model_folder import load_model_folder
 from clearhead.readers.pairs import read_pairs

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from clearhead.config import TrainConfig
 from clearhead.data.batches import Batches
 from clearhead.errors import TrainingError
-from clearhead.folder.checkpoint import RunFolder
-from clearhead.folder.contents import Checkpoint, read_checkpoint
+from clearhead.folder.checkpoint import Checkpoint, RunFolder, read_checkpoint
 from clearhead.folder.model_folder import model_files, weights_from_bytes
 from clearhead.training.distributed.processes import Processes
 from clearhead.training.optimizers import optimizer_tensors

@@ -16,10 +16,9 @@ from types import MappingProxyType
 from ...config.messages import say
 from ...errors import ModelError
 from ...folder.adapters import weights_digest
-from ...folder.atomic import remove_folder, writing
+from ...folder.atomic import cache_folder, remove_folder, writing
 from ...folder.manifest import Manifest, digest, read_bytes, read_verified
 from ...folder.model_folder import WEIGHTS, read_settings
-from ...folder.user_cache import cache_folder
 
 _VERSION = 2  # of what's written here; a new one converts all models again
 _OLD = 86_400  # seconds after which an unfinished conversion has certainly been interrupted

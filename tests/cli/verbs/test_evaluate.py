@@ -13,7 +13,7 @@ import pytest
 
 import clearhead
 from clearhead.cli.output import new_file
-from clearhead.folder.lock import FolderLock
+from clearhead.folder.atomic import FolderLock
 
 from ..conftest import Run
 

@@ -18,7 +18,7 @@ from clearhead.decode.engines.loops.opener import LoopsOpener
 from clearhead.decode.model_handle import InMemoryModel
 from clearhead.decode.registry import choice_for, is_preparing, open_engine, prepare_later
 from clearhead.errors import ConfigError
-from clearhead.folder.lock import FolderLock
+from clearhead.folder.atomic import FolderLock
 from clearhead.model.transformer import build as build_model
 
 CONFIG = ModelConfig(src_vocab_size=29, tgt_vocab_size=29, d_model=16, n_heads=2, d_ff=16, n_encoder_layers=1)

@@ -13,8 +13,8 @@ from clearhead.api import load
 from clearhead.errors import ConfigError, ModelError, TrainingError
 from clearhead.exchange.ctranslate2 import conversion
 from clearhead.exchange.ctranslate2.model_cache import cached_model, is_cached
+from clearhead.folder.atomic import cache_folder
 from clearhead.folder.manifest import read_verified
-from clearhead.folder.user_cache import cache_folder
 
 pytest.importorskip("ctranslate2", reason="needs the extra ct2")
 

@@ -12,7 +12,7 @@ import pytest
 
 from clearhead.api import train
 from clearhead.config import Config
-from clearhead.folder.checkpoint import RunFolder
+from clearhead.folder.checkpoint import Checkpoint, RunFolder
 from clearhead.training.warm_start import _WarmStart
 
 from ..conftest import Toy, quick
@@ -88,9 +88,9 @@ def cut_off_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Any]:
 
     @contextmanager
     def cutting(folder: Path) -> Iterator[None]:
-        def cut(self: RunFolder, step: int, *args: Any) -> Path:
-            path = save(self, step, *args)
-            if self.path == folder and step == 4:
+        def cut(self: RunFolder, checkpoint: Checkpoint) -> Path:
+            path = save(self, checkpoint)
+            if self.path == folder and checkpoint.step == 4:
                 raise KeyboardInterrupt
             return path
 

@@ -12,8 +12,7 @@ import torch
 from clearhead.api import load, train
 from clearhead.cli.folder_summary import render_folder, summarize_folder
 from clearhead.errors import DataError
-from clearhead.folder.checkpoint import RunFolder
-from clearhead.folder.contents import read_checkpoint
+from clearhead.folder.checkpoint import RunFolder, read_checkpoint
 from clearhead.folder.model_folder import load_model_folder, read_config
 from clearhead.training.report.metrics import read_metrics
 from clearhead.training.warm_start import ALSO, PRETRAINED, WITHOUT

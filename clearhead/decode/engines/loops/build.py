@@ -9,8 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ....errors import TrainingError
-from ....folder.atomic import write_file
-from ....folder.lock import FolderLock
+from ....folder.atomic import FolderLock, write_file
 
 _LOW = 5  # priority: next to busy processes, it gets a quarter of a core
 _UNUSED = 30 * 24 * 3600  # seconds, until a folder is removed

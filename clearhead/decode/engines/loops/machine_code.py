@@ -19,7 +19,7 @@ from typing import Any
 
 from ....config.messages import say
 from ....errors import ConfigError
-from ....folder.user_cache import cache_folder
+from ....folder.atomic import cache_folder
 from .jit import is_disabled
 
 _AGAIN = 3600  # seconds after a failed attempt, in which no other one is made unasked
