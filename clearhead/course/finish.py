@@ -22,7 +22,7 @@ from ..demo.phrasebook_demo import WATCHED
 from ..errors import DataError
 from ..inspection.page.document import page_document
 from ..version import __version__
-from .grade import EXERCISES, Grade, grade
+from .grade import EXERCISES, Grade, grade_all
 from .own_parts import SETTINGS as PARTS
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ def check_again(page: Path) -> list[Grade]:
     with tempfile.TemporaryDirectory() as place:
         for name, text in files.items():
             (Path(place) / f"{name}.py").write_text(text, encoding="utf-8")
-        return [grade(Path(place), it) for it in EXERCISES]
+        return grade_all(Path(place))
 
 
 def small_translator(

@@ -11,7 +11,8 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +29,7 @@ EXERCISES: Sequence[Exercise] = (
 )
 SECONDS = 60.0  # for an exercise
 _WIDTH = 22  # of the names of exercises
+_AT_ONCE = 2  # processes that grade
 
 Status = Literal["passed", "failed", "to write"]
 Matrix = list[list[float]]
@@ -126,6 +128,24 @@ def grade(folder: Path, exercise: Exercise, seconds: float = SECONDS) -> Grade:
         return Grade(**json.loads(report.read_text(encoding="utf-8")))
 
 
+def grade_all(folder: Path) -> list[Grade]:
+    """Grade every exercise. One that fails and uses an earlier one that fails, too, says so."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        grades = list(pool.map(lambda it: grade(folder, it), EXERCISES))
+    failed = [it.name for it in grades if it.status == "failed"]
+    return [replace(it, what=it.what + _earlier(folder, it.name, failed)) for it in grades]
+
+
+def _earlier(folder: Path, name: str, failed: Sequence[str]) -> str:
+    """Return a remark on the first failed exercise that a failed one imports, or ""."""
+    if name not in failed:
+        return ""
+    text = (folder / f"{name}.py").read_text(encoding="utf-8", errors="replace")
+    used = re.findall(r"^\s*(?:from|import)\s+(step_\w+)", text, re.MULTILINE)
+    first = next((it for it in failed if it in used), None)
+    return f" (it uses {first}, which fails, too: correct that first)" if first else ""
+
+
 def graded(exercise: Exercise, load: Callable[[], Work]) -> Grade:
     """Test all laws in this process, up to the first one that's broken."""
     held, law, work = 0, "", None
@@ -141,25 +161,25 @@ def graded(exercise: Exercise, load: Callable[[], Work]) -> Grade:
         law = ""
         pictures = {title: matrix.tolist() for title, matrix in exercise.picture(work).items()}
     except NotImplementedError as error:
-        return Grade(exercise.name, "to write", what=_place(error, exercise.name)[0] or "")
+        return Grade(exercise.name, "to write", what=_place(error, exercise.name)[1])
     except Broken as broken:
         return Grade(exercise.name, "failed", held, broken.law or law, broken.what, broken.inputs)
     except SyntaxError as error:
         return Grade(exercise.name, "failed", what=f"line {error.lineno} of {exercise.name}.py: {error.msg}")
     except Exception as error:
-        function, line = _place(error, exercise.name)
-        at = f"in line {line} of {exercise.name}.py, in {function}: " if function else ""
+        file, function, line = _place(error, exercise.name)
+        at = f"in line {line} of {file}, in {function}: " if function else ""
         inputs = work.inputs if work else {}
         return Grade(exercise.name, "failed", held, law, f"{at}{type(error).__name__}: {error}", inputs)
     return Grade(exercise.name, "passed", held, pictures=pictures)
 
 
-def _place(error: BaseException, name: str) -> tuple[str, int | None]:
-    """Return the innermost function and line of the student's files that an error comes from."""
+def _place(error: BaseException, name: str) -> tuple[str, str, int | None]:
+    """Return the student's file that an error comes from (this exercise's if it's involved), its function and line."""
     frames = [it for it in traceback.extract_tb(error.__traceback__) if Path(it.filename).name.startswith("step_")]
     own = [it for it in frames if Path(it.filename).stem == name] or frames
     frame = frames[-1] if isinstance(error, NotImplementedError) and frames else own[-1] if own else None
-    return ("", None) if frame is None else (frame.name, frame.lineno)
+    return ("", "", None) if frame is None else (Path(frame.filename).name, frame.name, frame.lineno)
 
 
 def _main(arguments: Sequence[str]) -> None:

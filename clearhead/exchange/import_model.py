@@ -9,6 +9,7 @@ from ..folder.archive import SUFFIXES, archive_names, unpacked
 from ..folder.atomic import writing
 from ..folder.checkpoint import check_not_foreign, describe_run
 from ..folder.manifest import MANIFEST
+from ..folder.model_folder import model_path
 from .ctranslate2.argos_package import is_argos_package, read_argos_package
 from .ctranslate2.ct2_folder import is_ct2_folder, read_ct2_folder
 from .huggingface import CONFIG, read_folder
@@ -50,7 +51,7 @@ def import_model(
             raise TrainingError(f"{out} contains {there}", expected="a new or empty folder", fix=fix, value=out)
     folder = unpacked(folder)
     if base is not None or is_peft_folder(folder):
-        _import_adapter(folder, base, out)
+        _import_adapter(folder, base and model_path(base), out)
         return out
     imported = read(folder, task)
     with writing(out, again="run the command again"):

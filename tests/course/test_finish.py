@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from clearhead.course import finish as finishing
+from clearhead.course import grade as grading
 from clearhead.course import own_parts
 from clearhead.course.finish import check_again, finish
 from clearhead.course.grade import EXERCISES, Grade
@@ -56,7 +57,7 @@ def test_a_page_is_graded_again_by_the_functions_in_it(page: Path, monkeypatch) 
         seen[exercise.name] = (folder / f"{exercise.name}.py").read_text(encoding="utf-8")
         return Grade(exercise.name, "passed")
 
-    monkeypatch.setattr(finishing, "grade", grade)
+    monkeypatch.setattr(grading, "grade", grade)
     assert [it.status for it in check_again(page)] == ["passed"] * 10
     assert seen == card(page)["exercises"]
 
@@ -64,7 +65,7 @@ def test_a_page_is_graded_again_by_the_functions_in_it(page: Path, monkeypatch) 
 def test_a_page_with_another_function_fails(page: Path, tmp_path: Path, monkeypatch) -> None:
     changed = tmp_path / "changed.html"
     changed.write_text(page.read_text(encoding="utf-8").replace("/ math.sqrt(k.size(-1))", ""), encoding="utf-8")
-    monkeypatch.setattr(finishing, "EXERCISES", EXERCISES[:1])
+    monkeypatch.setattr(grading, "EXERCISES", EXERCISES[:1])
     [first] = check_again(changed)
     assert first.status == "failed" and first.what == "with d_k = 4, the scores aren't divided at all"
 

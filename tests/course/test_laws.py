@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from clearhead.course.grade import EXERCISES, Grade, grade, graded, starter
+from clearhead.course.grade import EXERCISES, Grade, grade, grade_all, graded, starter
 from clearhead.course.laws import UNCHANGED, Exercise, name_of
 
 HERE = Path(__file__).parent
@@ -96,6 +96,19 @@ def test_a_file_that_does_not_work_is_reported(source: str, said: str | None, tm
     found = grade(tmp_path, EXERCISES[1], seconds=6 if "while" in source else 60)
     assert found.status == ("failed" if said else "to write")
     assert said is None or found.what == said
+
+
+def test_a_mistake_in_an_earlier_exercise_is_blamed_where_it_is(tmp_path: Path) -> None:
+    for each in SOLUTIONS.glob("*.py"):
+        (tmp_path / each.name).write_text(each.read_text())
+    first = tmp_path / "step_01_attention.py"
+    first.write_text(first.read_text().replace("def softmax(", "def softmax(x): return x.nothing\ndef other("))
+    grades = {it.name: it for it in grade_all(tmp_path)}
+    assert [name for name, it in grades.items() if it.status == "failed"][:2] == [first.stem, "step_02_mask"]
+    assert grades[first.stem].what.startswith("in line ") and "it uses" not in grades[first.stem].what
+    later = grades["step_02_mask"].what
+    assert later.endswith(f" (it uses {first.stem}, which fails, too: correct that first)")
+    assert grades["step_05_positions"].status == "passed"
 
 
 def test_prints_of_a_student_are_no_answer(tmp_path: Path) -> None:

@@ -216,6 +216,8 @@ def test_an_adapter_needs_its_base_and_a_model_needs_none(folders, tmp_path: Pat
         with pytest.raises(ModelError) as caught:
             import_model(folder, tmp_path / "out", base=given)
         assert caught.value.name == "base"
+    with pytest.raises(ModelError, match="the base doesn't have"):
+        import_model(peft_folder, tmp_path / "out", base=Path("demo"))
     with pytest.raises(ModelError):
         export(load(base).loaded, tmp_path / "out")
     assert not (tmp_path / "out").exists() and not is_adapter(base)

@@ -1,6 +1,5 @@
 """`clearhead course`: write the parts of a Transformer yourself, and have them checked."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
     from ...course.grade import Grade
 
 _FOLDER, _PAGE, _VERIFY = "course", "course.html", "verify"
-_AT_ONCE = 2  # processes that grade
 
 
 def _add_options(parser: Parser) -> None:
@@ -26,7 +24,7 @@ def _add_options(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    from ...course.grade import EXERCISES, open_course
+    from ...course.grade import EXERCISES, grade_all, open_course
 
     if options.folder == _VERIFY and options.finish is None and vars(options)["break"] is None:
         _verify(options)
@@ -47,7 +45,7 @@ def _run(options: Options) -> None:
     if is_new:
         say(f"wrote {len(EXERCISES)} exercises to {folder}")
         say(f"  read {first}.md, complete {first}.py, and run this command again")
-    grades = _grade(folder)
+    grades = grade_all(folder)
     page = folder / _PAGE
     if not is_new:
         _write_page(page, grades)
@@ -100,13 +98,6 @@ def _verify(options: Options) -> None:
 
 def _lines(grades: "list[Grade]") -> str:
     return "\n".join(it.render() for it in grades)
-
-
-def _grade(folder: Path) -> "list[Grade]":
-    from ...course.grade import EXERCISES, grade
-
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda it: grade(folder, it), EXERCISES))
 
 
 def _write_page(path: Path, grades: "list[Grade]") -> None:
