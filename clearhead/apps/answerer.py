@@ -70,6 +70,11 @@ class Answerer(App):
     ) -> list[FoundAnswer]:
         """Answer questions and return full records in the same order. A blank question gets a blank answer.
 
+        Args:
+            questions: a list of N questions.
+            context: the text to find all the answers in, of any length.
+            decode: search settings that override the model's, such as `n_best`.
+
         Raises:
             DataError: the context is blank.
         """
@@ -83,6 +88,11 @@ class Answerer(App):
         """Answer a question and record the model's computation.
 
         If the context is long, only the window with the best answer is recorded.
+
+        Args:
+            question: one question.
+            context: the text to find its answer in.
+            decode: search settings that override the model's.
 
         Raises:
             DataError: the question or the context is blank.

@@ -119,7 +119,13 @@ class LanguageModel(App):
         return writer.records(writer.read([as_messages(messages)]))[0][0].text
 
     def chat_pieces(self, messages: Messages, *, stop: Sequence[str] = (), **decode: Any) -> TextStream:
-        """Stream the answer to a conversation piece by piece. After that, `.continuation` is the full record."""
+        """Stream the answer to a conversation piece by piece. After that, `.continuation` is the full record.
+
+        Args:
+            messages: dicts with a "role" and a "content", the oldest first.
+            stop: stop before any of these strings.
+            decode: search settings that override the model's. By default, each token is the most likely one.
+        """
         return self._streamed(as_messages(messages), **self.answering(stop=stop, **decode))
 
     def answering(self, *, stop: Sequence[str] = (), **decode: Any) -> dict[str, Any]:
@@ -134,6 +140,13 @@ class LanguageModel(App):
         return {"max_len": self.config.model.max_len} | decode | {"stop": (*stop, *([end] if end else []))}
 
     def writer(self, *, chars: int | None = None, stop: Sequence[str] = (), **decode: Any) -> TextGenerator:
+        """Return a writer of continuations, which grows texts token by token.
+
+        Args:
+            chars: add exactly this many characters (default: stop at the model's end token or decode.max_len tokens).
+            stop: stop before any of these strings.
+            decode: search settings that override the model's.
+        """
         config = self.decode_config(**decode)
         return self.task.generator(self.loaded.handle, config, StoppingCriteria(stop=stop, chars=chars))
 

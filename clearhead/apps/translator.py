@@ -154,7 +154,13 @@ class Translator(App):
         return [result.text for result in self.brief_results(text, **one)]
 
     def brief_results(self, texts: Sequence[str], *, prefix: str = "", **decode: Any) -> list[BriefResult]:
-        """Translate texts without scores, which some engines would compute separately."""
+        """Translate texts without scores, which some engines would compute separately.
+
+        Args:
+            texts: a list of N texts. A blank one gets a blank translation.
+            prefix: text that every translation starts with.
+            decode: search settings that override the model's, such as `beam=1`.
+        """
         texts, writer = as_sources(texts, self.task.modalities), self.writer(prefix=prefix, **decode)
         writer.session.scored = False
         reads = writer.read(texts)
@@ -165,6 +171,13 @@ class Translator(App):
         return self.brief_results([text for (text,) in rows], **(ONE | decode))
 
     def results(self, texts: Sequence[str], *, prefix: str = "", **decode: Any) -> list[Result]:
+        """Translate texts and return full records in the same order.
+
+        Args:
+            texts: a list of N texts. A blank one gets a blank translation.
+            prefix: text that every translation starts with.
+            decode: search settings that override the model's, such as `n_best=3`.
+        """
         found = dict(self.stream(texts, prefix=prefix, **decode))
         return [found[place] for place in range(len(found))]
 
@@ -181,6 +194,11 @@ class Translator(App):
         """Stream the translation of a text piece by piece as it's generated.
 
         By default, each token is the most likely one. With `sample=True`, tokens are sampled.
+
+        Args:
+            text: the text to translate.
+            prefix: text that the translation starts with.
+            decode: search settings that override the model's.
         """
         one = ONE | decode
         if not self.decode_config(**one).sample and "beam" not in decode:

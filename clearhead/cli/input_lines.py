@@ -213,25 +213,26 @@ def _read(descriptor: int) -> bytes:
 # --- warnings
 
 
-def warn(place: str, line: Line, result: "Problems") -> None:
+def warn(place: Place, result: "Problems") -> None:
     """Warn about damaged bytes, excessive length or unknown words in an input text."""
-    for warning in warnings_of(place, line, result):
+    for warning in warnings_of(place, result):
         say(warning)
 
 
-def warnings_of(place: str, line: Line, result: "Problems") -> tuple[str, ...]:
+def warnings_of(place: Place, result: "Problems") -> tuple[str, ...]:
     """Return warnings about damaged bytes, excessive length or unknown words in an input text."""
-    found = [_damaged(place)] if line.damaged else []
+    where, line = place
+    found = [_damaged(where)] if line.damaged else []
     if result.long and not result.cut:
         tokens = f"{result.long:,} tokens"
-        found.append(f"{place} has {tokens}, more than any text in training, so the answer may be poor; split it")
+        found.append(f"{where} has {tokens}, more than any text in training, so the answer may be poor; split it")
     if result.cut:
         tokens = f"{result.cut:,} token{'s' * (result.cut != 1)}"
-        found.append(f"{place} is too long for the model, which ignores the last {tokens}; shorten or split it")
+        found.append(f"{where} is too long for the model, which ignores the last {tokens}; shorten or split it")
     if result.unknown:
         from ..readers.lines import shown
 
-        found.append(f"{place} has words that the model doesn't know: {', '.join(map(shown, result.unknown))}")
+        found.append(f"{where} has words that the model doesn't know: {', '.join(map(shown, result.unknown))}")
     return tuple(found)
 
 
@@ -253,16 +254,17 @@ def _damaged(place: str) -> str:
     return f"{place} isn't UTF-8; bytes that can't be decoded are read as U+FFFD"
 
 
-def warn_of_file_name(place: str, text: str, option: str) -> None:
-    """Warn about a text that seems to be the name of a file, and suggest the option that reads it.
+def warn_of_file_names(texts: Sequence[str], option: str) -> None:
+    """Warn about texts that seem to be names of files, and suggest the option that reads them.
 
     `option` reads text files. Tables are read by `--data`.
     """
     from ..readers.media.media_files import PLURAL, modality_by_name
 
-    is_file = os.path.isfile(text)  # noqa: PTH113 - Path.is_file raises an error for a long text
-    kind = modality_by_name(text) if is_file else None
-    option = "--data" if _TABLE_NAME.fullmatch(text) else option
-    if is_file or _FILE_NAME.fullmatch(text):
-        how = f"this model doesn't read {PLURAL[kind]}" if kind else f"to read the file: {option} {shlex.quote(text)}"
-        say(f"{place}, {text}, looks like a file name but is read as a text; {how}")
+    for number, text in enumerate(texts, 1):
+        is_file = os.path.isfile(text)  # noqa: PTH113 - Path.is_file raises an error for a long text
+        if is_file or _FILE_NAME.fullmatch(text):
+            kind = modality_by_name(text) if is_file else None
+            how = f"to read the file: {'--data' if _TABLE_NAME.fullmatch(text) else option} {shlex.quote(text)}"
+            how = f"this model doesn't read {PLURAL[kind]}" if kind else how
+            say(f"text {number:,}, {text}, looks like a file name but is read as a text; {how}")

@@ -35,7 +35,12 @@ READING = {
 
 
 def add_model_options(parser: Parser, search: Sequence[str] | None = None, **more: Any) -> None:
-    """Add the model folder argument and the options of `add_search_options`."""
+    """Add the model folder argument and the options of `add_search_options`.
+
+    Args:
+        search: dotted names of the search settings to offer; see `add_search_options`.
+        more: other arguments of `add_search_options`.
+    """
     parser.add_argument("folder", nargs="?", metavar="DIR", help="model folder")
     add_search_options(parser, search, **more)
 
@@ -47,9 +52,13 @@ def add_search_options(
     *,
     several_adapters: bool = False,
 ) -> None:
-    """Add the options for the device and the search: its settings but decode.unknown, or those in `search`.
+    """Add the options for the device, the search, adapters and trust.
 
-    `helps` are help texts that replace those of the settings. `--adapter` can be given several times on request.
+    Args:
+        search: dotted names of the search settings to offer (default: all but decode.unknown, which only `generate`
+            uses).
+        helps: help texts that replace those of the settings.
+        several_adapters: True if `--adapter` can be given several times, each for all models.
     """
     if search is None:
         search = [name for name in SEARCH if name != "decode.unknown"]  # only for `generate`
@@ -112,7 +121,14 @@ def open_model(options: Options, *verbs: str, one_answer: bool) -> tuple[Any, di
 def open_models(folders: Sequence[str], options: Options, *, one_answer: bool) -> tuple[list["App"], dict[str, Any]]:
     """Open several model folders for the same search, like `open_model`.
 
-    Raises ConfigError if a search setting is invalid for one of the models, or has no effect.
+    Args:
+        folders: the model folders, at least one.
+        options: the parsed options, with those of `add_search_options`.
+        one_answer: search for one answer, regardless of a model's own `n_best`.
+
+    Raises:
+        UsageError: no folder is given.
+        ConfigError: a search setting is invalid for one of the models, or has no effect.
     """
     if not folders:
         raise UsageError("no model folder is given", fix=NO_FOLDER)
@@ -129,7 +145,14 @@ def open_models(folders: Sequence[str], options: Options, *, one_answer: bool) -
 
 
 def load_app(folder: str, options: Options, adapter: str | None = None) -> "App":
-    """Open a model folder, with an adapter if there is one, with the options for the device and for trust."""
+    """Open a model folder with the options for the device and for trust.
+
+    Args:
+        folder: the model folder.
+        options: the parsed options; the device, the threads, special tokens and consent to custom code are taken from
+            them.
+        adapter: the folder of an adapter to merge (default: none).
+    """
     from ..api import load
 
     given = given_settings(options)
@@ -178,8 +201,14 @@ def read_as_trained(
 ) -> Any:
     """Read files with the settings that the models were trained with, unless options override them.
 
-    Raises ConfigError if the models have different tasks, or were trained on different columns. `references` are files
-    with additional references for the same sources.
+    Args:
+        apps: the models, which must have the same task and columns.
+        files: the data, as paths.
+        options: the parsed options, with those of `add_reading_options`.
+        references: files with additional references for the same sources.
+
+    Raises:
+        ConfigError: the models have different tasks, or were trained on different columns.
     """
     from ..data.forms import PairForm
     from ..readers.references import read_with_references

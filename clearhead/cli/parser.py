@@ -48,11 +48,25 @@ class Parser(argparse.ArgumentParser):
         return text if self.full else argparse.SUPPRESS
 
     def add_inputs(self, name: str, metavar: str, text: str) -> None:
-        """Add a positional argument that can be given any number of times."""
+        """Add a positional argument that can be given any number of times.
+
+        Args:
+            name: the attribute of the parsed options that has the list.
+            metavar: what one of them is called in the help.
+            text: the help.
+        """
         self.add_argument(name, nargs="*", metavar=metavar, help=text)
 
     def add_value(self, name: str, metavar: str, text: str, default: str | None = None, **more: Any) -> None:
-        """Add an option with a value."""
+        """Add an option with a value.
+
+        Args:
+            name: the option, such as "--out".
+            metavar: what its value is called in the help.
+            text: the help.
+            default: the value without the option.
+            more: other arguments of argparse, such as a `type`.
+        """
         self.add_argument(name, metavar=metavar, default=default, help=text, **more)
 
     def add_files(self, name: str, text: str) -> None:
@@ -66,11 +80,25 @@ class Parser(argparse.ArgumentParser):
     def add_number(
         self, name: str, text: str, *, least: int = 0, most: int = 2**31, default: int | None = None
     ) -> None:
-        """Add an option that takes a whole number."""
+        """Add an option that takes a whole number.
+
+        Args:
+            name: the option, such as "--seed".
+            text: the help.
+            least: the smallest valid number.
+            most: the largest valid number.
+            default: the value without the option.
+        """
         self.add_argument(name, type=whole_number(name, least, most), metavar="N", default=default, help=text)
 
     def add_repeatable(self, name: str, metavar: str, text: str) -> None:
-        """Add an option that can be given several times. Its value is a list."""
+        """Add an option that can be given several times. Its value is a list.
+
+        Args:
+            name: the option, such as "--stop".
+            metavar: what one value is called in the help.
+            text: the help.
+        """
         self.add_argument(name, action="append", default=[], metavar=metavar, help=text)
 
     def error(self, message: str) -> NoReturn:
@@ -155,9 +183,12 @@ def parse(verb: Verb, arguments: Sequence[str]) -> Options:
 
 
 def parser_of(verb: Verb, *, full: bool = False, width: int | None = None) -> Parser:
-    """Build the argument parser of a verb. Its help has `width` columns, by default the terminal's.
+    """Build the argument parser of a verb.
 
-    With `full`, it shows every option, not only the common ones.
+    Args:
+        verb: the verb, which adds its own options.
+        full: show every option in the help, not only the common ones.
+        width: columns of the help (default: the terminal's, from 60 to 100).
     """
     import shutil  # slow to import, and `clearhead --help` doesn't need it
 

@@ -59,6 +59,11 @@ def import_class(setting: str, name: str, base: type[T]) -> type[T]:
 
     The current folder is searched last. Model folders are never searched.
 
+    Args:
+        setting: dotted name of the setting, for messages.
+        name: its value, such as "own_parts:ScaleNorm".
+        base: the class that it must be derived from.
+
     Raises:
         ConfigError: the name is malformed, the module can't be imported, or it has no subclass of `base` by that name.
     """

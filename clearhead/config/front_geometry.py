@@ -37,7 +37,13 @@ def position_samples(n_positions: int, sample_rate: int) -> int:
 
 
 def image_positions(image_size: int, patch_size: int, *, class_token: bool) -> int:
-    """Return the positions of an image in the encoder: one for each patch, and the class token."""
+    """Return the positions of an image in the encoder: one for each patch, and the class token.
+
+    Args:
+        image_size: height and width of the image in pixels.
+        patch_size: height and width of a patch in pixels, which divides the image's.
+        class_token: True if a learned token precedes the patches, for pooling by the first position.
+    """
     return (image_size // patch_size) ** 2 + class_token
 
 

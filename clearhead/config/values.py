@@ -213,13 +213,30 @@ def fact(default: T, help: str) -> T:
 
 
 def require(holds: bool, name: str, value: Any, expected: str, *, what: str = "is out of range", fix: str = "") -> None:
-    """Raise a ConfigError that reads "name=value what" unless `holds` is true."""
+    """Raise a ConfigError that reads "name=value what" unless `holds` is true.
+
+    Args:
+        holds: the condition.
+        name: dotted name of the setting.
+        value: its value, which the message spells as a user would.
+        expected: which values are valid.
+        what: what is wrong, following the name and the value.
+        fix: what to do instead (default: nothing else than the expected value).
+    """
     if not holds:
         raise invalid(name, value, what, expected=expected, fix=fix)
 
 
 def invalid(name: str, value: Any, what: str, *, expected: str = "", fix: str = "") -> ConfigError:
-    """Return a ConfigError that reads "name=value what"."""
+    """Return a ConfigError that reads "name=value what".
+
+    Args:
+        name: dotted name of the setting.
+        value: its value, which the message spells as a user would.
+        what: what is wrong, following the value. A phrase that starts with ":" follows without a space.
+        expected: which values are valid.
+        fix: what to do instead.
+    """
     space = "" if what.startswith(":") else " "
     return ConfigError(f"{name}={spell(value)}{space}{what}", expected=expected, fix=fix, name=name, value=value)
 

@@ -173,7 +173,13 @@ def _folded(text: str) -> str:
 
 
 def in_chunks(examples: Iterable[T], length: Callable[[T], int], letters: int) -> Iterator[list[T]]:
-    """Yield the examples in chunks of 16,384, or fewer if they're long."""
+    """Yield the examples in chunks of 16,384, or fewer if they're long.
+
+    Args:
+        examples: any examples.
+        length: returns the number of characters of an example.
+        letters: characters from which a chunk is complete.
+    """
     chunk, have = list[T](), 0
     for example in examples:
         chunk.append(example)

@@ -12,7 +12,7 @@ from ..readers.documents import Documents
 from ..readers.files import tree
 from ..readers.skipped import Report
 from ..readers.source import Source
-from .forms import SAMPLED_BY, Divided, Form, Texts
+from .forms import Divided, Form, Texts
 from .running_text import Running, running_chunks
 
 _TOGETHER = 4096  # texts in a chunk
@@ -31,6 +31,11 @@ class PlainTexts:
 
 def open_texts(paths: Sequence[str], data: DataConfig, *, whole: bool = False) -> Documents:
     """Open text files.
+
+    Args:
+        paths: files or folders.
+        data: settings for reading JSON Lines.
+        whole: True to read tables as text, for a language model.
 
     Raises:
         DataError: a file is a table. With `whole`, tables are read as text, for a language model.
@@ -121,7 +126,7 @@ class FormWithTexts:
     def __init__(self, form: Form, paths: Sequence[str], chunked: Chunks = plain_texts) -> None:
         self.form, self.paths, self.chunked, self.holds = form, paths, chunked, form.holds
         self.read, self.preview = form.read, form.preview
-        self.to_notes, self.from_notes = form.to_notes, form.from_notes
+        self.sample, self.to_notes, self.from_notes = form.sample, form.to_notes, form.from_notes
 
     def open(self, paths: Sequence[str], data: DataConfig) -> _Both:
         return _Both(self.form.open(paths, data), self.open_texts(data))
@@ -130,16 +135,19 @@ class FormWithTexts:
         return open_texts(self.paths, data, whole=self.chunked is running_texts)
 
     def divide(self, source: Any, share: float, seed: int) -> _WithTexts:
-        """Read everything once, and hold out a share of the data."""
+        """Read everything once, and hold out a share of the data, but no plain texts.
+
+        Args:
+            source: what `open` returned.
+            share: fraction of the task's data to hold out.
+            seed: decides which part is held out.
+        """
         count = sum(map(len, self.chunked(source.texts)))
         return _WithTexts(self.form.divide(source.data, share, seed), source, self.chunked, count)
 
     def extent(self, data: _WithTexts) -> tuple[int, str]:
         """Return the amount of data without the plain texts, since it decides the size of the model."""
         return self.form.extent(data.corpus)
-
-    def sample(self, data: Any, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Any, str]:
-        return self.form.sample(data, most, seed, by)
 
 
 def with_plain_texts(texts: Callable[[Any], Sequence[str]]) -> Callable[[Any], Sequence[str]]:

@@ -93,13 +93,26 @@ class Form(Protocol):
         """Read all files into memory, with a `report`. Raise a DataError if there's nothing usable."""
 
     def divide(self, source: Source, share: float, seed: int) -> Divided:
-        """Read everything once, and hold out a share for scoring."""
+        """Read everything once, and hold out a share for scoring.
+
+        Args:
+            source: what `open` returned.
+            share: fraction to hold out; 0 for none.
+            seed: decides which part is held out.
+        """
 
     def extent(self, data: Any) -> tuple[int, str]:
         """Return the amount of data as a number of sentence pairs, and as a phrase."""
 
     def sample(self, data: Any, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Any, str]:
-        """Return at most `most` sources, and a note on the selection ("" for all). `by` names the limiting setting."""
+        """Return some of the sources, and a note on the selection ("" for all).
+
+        Args:
+            data: what `read` returned.
+            most: maximum number of sources.
+            seed: decides which ones are drawn.
+            by: the setting or argument that gives `most`, for the note.
+        """
 
     def preview(self, data: Any) -> Iterator[dict[str, str]]:
         """Yield each example as a mapping from field names to texts."""
@@ -132,6 +145,13 @@ class PairForm:
         return read_pairs(paths, data, self._roles(data))
 
     def divide(self, source: Any, share: float, seed: int) -> Corpus:
+        """Hold out a share of the distinct sources, with all their pairs.
+
+        Args:
+            source: pairs that can be read repeatedly.
+            share: fraction of the distinct sources.
+            seed: decides which ones.
+        """
         return (LabelledCorpus if self.roles.labels else Corpus).of(source, share, seed)
 
     def extent(self, data: Corpus) -> tuple[int, str]:
@@ -141,7 +161,14 @@ class PairForm:
         return as_pairs(data.letters)
 
     def sample(self, data: Pairs, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Pairs, str]:
-        """Return all pairs of `most` sources, drawn at random because files may be sorted."""
+        """Return all pairs of some sources, drawn at random because files may be sorted.
+
+        Args:
+            data: the pairs to draw from.
+            most: maximum number of distinct sources.
+            seed: decides which ones.
+            by: the setting or argument that gives `most`, for the note.
+        """
         distinct = list(dict.fromkeys(data.sources))
         if len(distinct) <= most:
             return data, ""
@@ -181,14 +208,27 @@ class TextForm:
             return Running(list(documents), documents.report)
 
     def divide(self, source: Any, share: float, seed: int) -> TextCorpus:
-        """Hold out the end of the text."""
+        """Hold out the end of the text.
+
+        Args:
+            source: documents that can be read repeatedly.
+            share: fraction of the characters.
+            seed: has no effect, because the held-out part is always the end.
+        """
         return TextCorpus.of(source, share)
 
     def extent(self, data: TextCorpus) -> tuple[int, str]:
         return as_pairs(data.letters)
 
     def sample(self, data: Running, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[Running, str]:
-        """Return the beginning of the text: 256 characters for each of `most` sentences."""
+        """Return the beginning of the text.
+
+        Args:
+            data: the text.
+            most: the number of sentences, each of which counts as 256 characters.
+            seed: has no effect, because the sample is always the beginning.
+            by: the setting or argument that gives `most`, for the note.
+        """
         letters, have = 256 * most, sum(map(len, data.texts))
         if have <= letters:
             return data, ""
@@ -221,7 +261,13 @@ class MediaForm(PairForm):
             return Pairs.read(source)
 
     def divide(self, source: Any, share: float, seed: int) -> Corpus:
-        """Hold out a share of the images or recordings; copies of one stay together."""
+        """Hold out a share of the images or recordings; copies of one stay together.
+
+        Args:
+            source: names of files with their targets.
+            share: fraction of the distinct images or recordings, by their content.
+            seed: decides which ones.
+        """
         kind, sides = (LabelledCorpus, ()) if self.roles.labels else (Corpus, (2,))
         return kind.of(source, share, seed, source.content_key, sides)
 

@@ -128,7 +128,13 @@ class MediaEncoder:
         return self._encoded(pairs, 0, [_read(self.loader, source) for source in pairs.sources])
 
     def each(self, chunks: Iterable[Pairs], count: int, processes: int) -> Iterator[Encoded]:
-        """Read the files of each chunk with several threads, a few at a time: at most 256, or about 32 MB."""
+        """Read the files of each chunk with several threads, a few at a time: at most 256, or about 32 MB.
+
+        Args:
+            chunks: names of files with their targets.
+            count: has no effect; other encoders start processes if there are many examples.
+            processes: number of threads.
+        """
         with ThreadPoolExecutor(processes) as pool:
             for chunk in chunks:
                 found, start, size = list[Read](), 0, 0
@@ -162,7 +168,13 @@ class MediaEncoder:
 
 
 def read_files(loader: Loader, pairs: Pairs, threads: int = 1) -> Readable:
-    """Read the files of pairs for scoring, with several threads."""
+    """Read the files of pairs for scoring.
+
+    Args:
+        loader: reads one file.
+        pairs: names of files with their targets, or arrays in memory.
+        threads: number of threads. Each may be four files ahead.
+    """
     arrays, places, unread, cut = list[NDArray[Any]](), list[int](), list[Skipped](), list[int]()
     with ThreadPoolExecutor(threads) as pool:
         for place, result in enumerate(_in_order(pool, loader, pairs.sources, _AHEAD * threads)):

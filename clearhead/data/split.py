@@ -103,6 +103,11 @@ def split_questions(corpus: QuestionCorpus, share: float, seed: int) -> Question
     A context that occurs in several articles, even with a different spelling, counts as part of the first one. The
     choice depends on the seed and the titles or contexts, not on their order. With too few contexts, nothing is held
     out.
+
+    Args:
+        corpus: all questions with their contexts.
+        share: fraction of the articles or contexts, at least 0 and below 1.
+        seed: decides which ones are held out.
     """
     contexts = [spelling(paragraph.context) for paragraph in corpus.paragraphs()]
     titles = [article.title for article in corpus.articles for _ in article.paragraphs]

@@ -73,7 +73,13 @@ class SpokenForm(MediaForm):
         return SpokenSource(paths, data)
 
     def divide(self, source: Any, share: float, seed: int) -> Corpus:
-        """Hold out a share of the texts, with all their recordings."""
+        """Hold out a share of the texts, with all their recordings.
+
+        Args:
+            source: texts with the names of their recordings.
+            share: fraction of the distinct texts.
+            seed: decides which ones.
+        """
         return Corpus.of(source, share, seed, sides=(1,))
 
     def to_notes(self, data: Pairs) -> list[Pair]:
@@ -109,6 +115,13 @@ class SpokenEncoder:
         return _sides_exchanged(self.media(exchanged(pairs)))
 
     def each(self, chunks: Iterable[Pairs], count: int, processes: int) -> Iterator[Encoded]:
+        """Yield the texts and the codes of each chunk, in order.
+
+        Args:
+            chunks: texts with the names of their recordings.
+            count: number of pairs in all chunks.
+            processes: number of threads.
+        """
         return map(_sides_exchanged, self.media.each(map(exchanged, chunks), count, processes))
 
 
@@ -123,6 +136,12 @@ def _sides_exchanged(found: Encoded) -> Encoded:
 
 def learn_codebook(corpus: Corpus, audio: AudioLoader, n_mels: int, size: int) -> Codebook:
     """Learn codes from recordings that are spread evenly over the data. Those that can't be read are left out.
+
+    Args:
+        corpus: texts with the names of their recordings, of which up to 2,000 are read.
+        audio: reads a recording at the model's sample rate.
+        n_mels: number of mel bands of a spectrogram.
+        size: number of codes.
 
     Raises:
         DataError: none can be read.

@@ -90,10 +90,15 @@ class StoreWriter:
 
 @contextmanager
 def new_store(path: Path, key: Mapping[str, Any], *, dtypes: Sequence[str]) -> Iterator[StoreWriter]:
-    """Write a store with numbers of these types on each side, and replace an existing one only when it's complete.
+    """Write a store, and replace an existing one only when it's complete.
 
     If another process has written one with the same key in the meantime, that one is kept. If writing fails, the
     OSError propagates and no files are left.
+
+    Args:
+        path: the folder to write. Until it's complete, it has a temporary name.
+        key: JSON values that identify the data and how it's encoded; `Store.open` compares them.
+        dtypes: NumPy types of the numbers on each side, such as "<u2"; see `token_type`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(path)

@@ -199,7 +199,13 @@ class Roles:
         return source, next((place for place in _places(self.target_names, plain) if place != source), None)
 
     def expect_no_rivals(self, sample: Sample, source: int, target: int) -> None:
-        """Raise a DataError if another column is just as likely to contain the labels or the texts."""
+        """Raise a DataError if another column is just as likely to contain the labels or the texts.
+
+        Args:
+            sample: the first rows.
+            source: the column found for the texts, from 0.
+            target: the column found for the labels.
+        """
         if _plain(sample.words[target]) not in [_plain(name) for name in _CERTAIN]:
             self._expect_one_label(sample, source, target)
             self._expect_one_text(sample, source, target)

@@ -80,7 +80,13 @@ class Sample:
         ]
 
     def doubt(self, why: str, *, labels: Sequence[int] = (), texts: Sequence[int] = ()) -> DataError:
-        """Return the error for a file with ambiguous columns, which lists them and suggests options."""
+        """Return the error for a file with ambiguous columns, which lists them and suggests options.
+
+        Args:
+            why: what is ambiguous, completing "FILE has N columns, and ...".
+            labels: columns that may be the labels, from 0; the last one is suggested.
+            texts: columns that may be texts; the first two are suggested.
+        """
         titles = self.titles()
         text = ",".join(map(self._option, texts[:2])) or self.what.upper()
         label = self._option(labels[-1]) if labels else self.what.upper()
@@ -112,6 +118,11 @@ class Sample:
 
 def rows_to_inspect(name: str, width: int, what: str = "column") -> int:
     """Return the number of rows to inspect in a table, which is smaller in a wide one.
+
+    Args:
+        name: name of the file, for messages.
+        width: number of columns or keys.
+        what: the noun for one of these, for messages.
 
     Raises:
         DataError: the table is too wide.
@@ -202,6 +213,12 @@ def asked_columns(
     If one side isn't set, it's the other one of two columns; with more columns, it's () or None.
     Columns are given by name or by 1-based number. Several source columns are separated by commas.
 
+    Args:
+        name: name of the file, for messages.
+        names: names of all columns.
+        data: settings. `data.source_column` can have several columns.
+        what: the noun for a column, for messages.
+
     Raises:
         DataError: there's no such column, or source and target are the same.
     """
@@ -220,7 +237,14 @@ def asked_columns(
 
 
 def in_both(name: str, names: Sequence[str], column: str, what: str) -> DataError:
-    """Return the error for a column that is both source and target."""
+    """Return the error for a column that is both source and target.
+
+    Args:
+        name: name of the file.
+        names: names of all columns.
+        column: the one that was named twice.
+        what: the noun for a column.
+    """
     return DataError(
         f"{name}: source and target are both {what} {column!r}\n  {what}s: {listed(names)}",
         expected=f"two different {what}s",
@@ -251,7 +275,14 @@ def listed(names: Sequence[str]) -> str:
 
 
 def asked_places(name: str, names: Sequence[str], asked: str, what: str) -> tuple[int, ...]:
-    """Return the positions of one column, or of several separated by commas."""
+    """Return the positions, from 0, of one column or of several separated by commas.
+
+    Args:
+        name: name of the file, for messages.
+        names: names of all columns.
+        asked: names or 1-based numbers.
+        what: the noun for a column, for messages.
+    """
     if asked in [it.strip() for it in names] or "," not in asked:
         return (_place(name, names, asked, what),)
     return tuple(dict.fromkeys(_place(name, names, part.strip(), what) for part in asked.split(",") if part.strip()))

@@ -202,7 +202,14 @@ def _readable(lines: Sequence[bytes], report: Report) -> str:
 
 
 def pieces_of(name: str, parts: Iterable[str], line: int, *, escaped: bool = False) -> Iterator[Piece]:
-    """Split a document into pieces. `parts` yields its text, which starts at line `line`."""
+    """Split a document into pieces.
+
+    Args:
+        name: name of the file, with a line if it has several documents.
+        parts: the text of the document, in parts of any size.
+        line: the line on which the document starts, counted over all files.
+        escaped: True if the whole text is on that line, as a JSON string.
+    """
     piece = None
     for text in _sized(parts):
         if piece is not None:

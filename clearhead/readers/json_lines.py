@@ -64,7 +64,13 @@ class JsonLines:
         return f"{self.roles.source}: {source}; {self.roles.target}: {target}"
 
     def read(self, lines: Iterable[bytes], report: Report, before: int) -> Generator[Pair, None, int]:
-        """Yield the pairs, then return the number of lines. Line numbers start at `before` + 1."""
+        """Yield the pairs, then return the number of lines. Line numbers start at `before` + 1.
+
+        Args:
+            lines: the lines of a file, without their ends.
+            report: counts the lines, and gets those that can't be used.
+            before: number of lines in the files before this one.
+        """
         number = several = brackets = 0
         for number, line in enumerate(lines, 1):
             values, why = read_object(line)
@@ -119,7 +125,13 @@ class JsonLines:
 
 
 def detect_json_lines(name: str, head: Sequence[bytes], data: DataConfig, roles: Roles = SENTENCES) -> JsonLines | None:
-    """Detect how to read JSON Lines from the first lines, `head`. Return None for any other format.
+    """Detect how to read JSON Lines from the first lines. Return None for any other format.
+
+    Args:
+        name: name of the file, for messages.
+        head: first lines of the file.
+        data: settings, which may set the keys.
+        roles: SENTENCES, LABELLED or SUMMARIES.
 
     Raises:
         DataError: the JSON has another structure or is broken, or the keys to use are ambiguous.
@@ -141,6 +153,12 @@ def detect_json_lines(name: str, head: Sequence[bytes], data: DataConfig, roles:
 def json_objects(name: str, head: Sequence[bytes], data: DataConfig, roles: Roles) -> list[dict[str, Any]]:
     """Return the objects of JSON Lines, or none for any other format.
 
+    Args:
+        name: name of the file, for messages.
+        head: first lines of the file.
+        data: settings. With `data.separator`, the file isn't JSON.
+        roles: names of source and target, for messages.
+
     Raises:
         DataError: the JSON has another structure or is broken.
     """
@@ -155,7 +173,13 @@ def json_objects(name: str, head: Sequence[bytes], data: DataConfig, roles: Role
 
 
 def sample_json(name: str, objects: Sequence[dict[str, Any]], roles: Roles) -> tuple[list[tuple[str, ...]], Sample]:
-    """Return the paths of the usual keys whose values a task can use, and a sample with their dotted names."""
+    """Return the paths of the usual keys whose values a task can use, and a sample with their dotted names.
+
+    Args:
+        name: name of the file, for messages.
+        objects: the first objects.
+        roles: which kinds of values a task can use.
+    """
     counts = Counter(path for values in objects for path in _paths(values, roles))
     keys = [path for path, count in counts.items() if count >= _USUAL * len(objects)]
     objects = objects[: rows_to_inspect(name, len(keys), "key")]

@@ -53,7 +53,13 @@ class Report:
     most: int = _EXAMPLES  # maximum number of examples kept for each reason
 
     def skip(self, line: int, reason: str, text: str) -> None:
-        """Count a line that isn't used, and keep the first few of each reason as examples."""
+        """Count a line that isn't used, and keep the first few of each reason as examples.
+
+        Args:
+            line: its number, counted over all files from 1.
+            reason: a phrase that other lines with the same fault share.
+            text: the line, or the part of it to show.
+        """
         count = self.skipped[reason] = self.skipped.get(reason, 0) + 1
         if count <= self.most:
             self.examples.append(Skipped(line, reason, text))

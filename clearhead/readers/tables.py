@@ -84,7 +84,13 @@ class Table:
         return used + (f"; not used: {', '.join(others)}" if others else "")
 
     def read(self, lines: Iterable[bytes], report: Report, before: int) -> Generator[Pair, None, int]:
-        """Yield the pairs, then return the number of lines. Line numbers start at `before` + 1."""
+        """Yield the pairs, then return the number of lines. Line numbers start at `before` + 1.
+
+        Args:
+            lines: the lines of a file, without their ends.
+            report: counts the lines, and gets those that can't be used.
+            before: number of lines in the files before this one.
+        """
         sources, target = self.columns
         last = max(*sources, target, *self.several)
         listed = self.width if self.header else last + 1  # columns that the report or the description has named
@@ -198,6 +204,12 @@ def sample_table(
     name: str, head: Sequence[bytes], data: DataConfig, roles: Roles = SENTENCES
 ) -> tuple[Dialect, Sample] | None:
     """Return the dialect of a table and a sample of its columns, or None if there are no columns.
+
+    Args:
+        name: name of the file, for messages.
+        head: first lines of the file.
+        data: settings, which may set separator and quoting.
+        roles: SENTENCES, LABELLED or SUMMARIES.
 
     Raises:
         DataError: there's only a header.

@@ -74,6 +74,11 @@ class Batcher:
     async def answers(self, work: Hashable, inputs: Sequence[Any], seconds: float) -> list[Any]:
         """Return an answer to each input. If the caller is cancelled, the inputs are dropped.
 
+        Args:
+            work: what to do with the inputs. Those with equal work are answered together.
+            inputs: N inputs, such as texts.
+            seconds: time until the answers must be there.
+
         Raises:
             RequestError: the queue is full, or there's no answer in time.
             ClearheadError: one of the inputs can't be answered.
@@ -95,6 +100,11 @@ class Batcher:
         """Yield the pieces of several answers as they come, each with the index of its input: (index, piece, None).
 
         At the end of an answer, yield (index, None, answer). When the generator is closed, the inputs are dropped.
+
+        Args:
+            work: what to do with the inputs. Those with equal work are answered together.
+            inputs: N inputs, such as texts.
+            seconds: time until the last answer must be there.
 
         Raises:
             RequestError: the queue is full, or there's no answer in time.
@@ -245,6 +255,12 @@ def _settle_all(done: list[tuple[_Row, Any]]) -> None:
 
 
 def call_in(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: Any) -> None:
-    """Call a function in an event loop, unless the server has stopped."""
+    """Call a function in an event loop, unless the server has stopped.
+
+    Args:
+        loop: an event loop in another thread.
+        function: called there, at its next turn.
+        arguments: the arguments of the function.
+    """
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(function, *arguments)

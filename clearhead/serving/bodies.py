@@ -57,6 +57,11 @@ async def fields_of(request: Request, kind: type[T]) -> T:
 async def form_of(request: Request, *, max_files: int, max_fields: int) -> AsyncIterator[FormData]:
     """Yield the form of a request. Its files exist inside the `with` block.
 
+    Args:
+        request: a request with a form, of either content type.
+        max_files: maximum number of files.
+        max_fields: maximum number of other fields.
+
     Raises:
         RequestError: the form is malformed, or has too many fields or files.
     """
@@ -84,7 +89,13 @@ def json_bytes(value: Any) -> bytes:
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return a JSON response."""
+    """Return a JSON response.
+
+    Args:
+        value: plain values. NaN and infinity become null.
+        status: the HTTP status code.
+        headers: more headers.
+    """
     return Response(json_bytes(value), status, headers, JSON)
 
 

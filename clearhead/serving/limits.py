@@ -72,7 +72,13 @@ class RequestLimits:
         self.check("min_len", search.min_len if "min_len" in asked else 0, self.tokens)
 
     def check(self, name: str, value: int, most: int) -> None:
-        """Raise RequestError if a value exceeds its limit."""
+        """Raise RequestError if a value exceeds its limit.
+
+        Args:
+            name: name of the value, for the message.
+            value: what the request asks for.
+            most: the limit.
+        """
         if value > most:
             what = f"{name}={value:,} is too large"
             raise RequestError(400, what, expected=f"at most {most:,}", name=name, value=value)

@@ -30,7 +30,14 @@ Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 
 
 def make_application(shelf: ModelShelf, access: Access, lifespan: Lifespan, *, log_texts: bool = False) -> Starlette:
-    """Return the ASGI application. `lifespan` surrounds the time of serving."""
+    """Return the ASGI application.
+
+    Args:
+        shelf: the served models.
+        access: who may ask.
+        lifespan: a context manager that surrounds the time of serving.
+        log_texts: True to write the texts of requests to the log.
+    """
     metrics = _Metrics(shelf)
     middleware = [
         Middleware(GZipMiddleware, minimum_size=_COMPRESSED, compresslevel=6),  # not the events of a stream

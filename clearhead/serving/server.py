@@ -50,6 +50,12 @@ class Address:
 def serve(shelf: ModelShelf, address: Address, access: Access, *, log_texts: bool = False) -> None:
     """Serve models until SIGINT or SIGTERM, then finish the requests in flight. SIGHUP reads the models again.
 
+    Args:
+        shelf: the models to load and serve.
+        address: where to listen.
+        access: who may ask.
+        log_texts: True to write the texts of requests to the log.
+
     Raises:
         ConfigError: the address can't be used.
         ClearheadError: a model can't be read.

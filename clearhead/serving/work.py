@@ -62,6 +62,11 @@ def open_explanations(app: App, *, most: int, name: str) -> Batcher:
     """Return a queue for explanations, with its own thread and torch module, so that other answers don't wait.
 
     A computation ends with the next block of the model when its client has left.
+
+    Args:
+        app: the model to explain.
+        most: maximum number of inputs that wait.
+        name: name of the thread.
     """
     twin = cache(lambda: _interruptible(app, queue))
     queue = Batcher(lambda work: AtOnce(lambda inputs: _run(twin(), work, inputs), most=1), most=most, name=name)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.apps.answers import Reading
-from clearhead.cli.input_lines import text_of, warn, warn_of_file_name
+from clearhead.cli.input_lines import text_of, warn, warn_of_file_names
 
 from .conftest import Run
 
@@ -29,7 +29,7 @@ BYTES = b"caf\xe9".decode("utf-8", "surrogateescape")  # as Python has them wher
     ],
 )
 def test_each_fault_of_a_text_has_its_sentence(capsys: pytest.CaptureFixture[str], reading: Reading, said: str) -> None:
-    warn("it", text_of("text"), reading)
+    warn(("it", text_of("text")), reading)
     assert capsys.readouterr().err == said
 
 
@@ -64,7 +64,7 @@ def test_a_text_that_looks_like_a_file_is_said_to_be_read_as_a_text(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").touch()
-    warn_of_file_name("text 1", text, "--file")
+    warn_of_file_names([text], "--file")
     assert (f"--file {text}\n" in capsys.readouterr().err) == warned
 
 
@@ -73,8 +73,7 @@ def test_a_model_of_texts_given_an_image_says_so(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a b.png").touch()
-    warn_of_file_name("text 1", "a b.png", "<")
-    warn_of_file_name("text 2", "there's no such.png", "<")
+    warn_of_file_names(["a b.png", "there's no such.png"], "<")
     assert capsys.readouterr().err.endswith("is read as a text; this model doesn't read images\n")
 
 

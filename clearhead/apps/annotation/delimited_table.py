@@ -66,7 +66,7 @@ class DelimitedTable(TableFile):
             raise self._wrong_width(1, record, len(cells))
         return self._with_cells(record, [*added]).encode("utf-8", "surrogateescape")
 
-    def written(self, rows: Sequence[TableRow], added: Mapping[str, str], cells: Sequence[Sequence[Any]]) -> bytes:
+    def written(self, rows: Sequence[TableRow], cells: Sequence[Sequence[Any]]) -> bytes:
         lines = (self._with_cells(row.content, [*map(as_cell, new)]) for row, new in zip(rows, cells))
         return "".join(lines).encode("utf-8", "surrogateescape")
 

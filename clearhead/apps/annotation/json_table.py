@@ -51,11 +51,8 @@ class JsonTable(TableFile):
             before = b""
         self._left = before
 
-    def start(self, added: Mapping[str, str]) -> bytes:
-        return b""
-
-    def written(self, rows: Sequence[TableRow], added: Mapping[str, str], cells: Sequence[Sequence[Any]]) -> bytes:
-        return b"".join(_with_keys(row.content, added, new) for row, new in zip(rows, cells))
+    def written(self, rows: Sequence[TableRow], cells: Sequence[Sequence[Any]]) -> bytes:
+        return b"".join(_with_keys(row.content, self.added, new) for row, new in zip(rows, cells))
 
     def end(self) -> bytes:
         return self._left

@@ -60,7 +60,7 @@ def open_table(
             paths = [known[it] for it in input_columns(sample, asked, roles, inputs, reverse=data.reverse)]
         return JsonTable(file, paths, joined=joined)
     dialect, sample = _sampled(file.name, head, data, asked, roles, own_separator=own_separator)
-    has_header = sample.header or names_columns(sample, asked, roles, inputs)
+    has_header = sample.header or _names_columns(sample, asked, roles, inputs)
     places = input_columns(replace(sample, header=has_header), asked, roles, inputs, reverse=data.reverse)
     return DelimitedTable(file, dialect, len(sample.cells), places, has_header=has_header, joined=joined)
 
@@ -119,7 +119,7 @@ def _single_column(name: str, head: Sequence[bytes], asked: str, roles: Roles) -
     rows = [cells for _, _, cells, _ in dialect.rows(head) if cells and cells[0].strip()]
     first = rows[0][0].strip() if rows and len(rows[0]) == 1 else ""
     sample = Sample(name, (first,), ([cells[0] for cells in rows[1:]],))
-    if _NAME.search(name) or asked == first or names_columns(sample, "", roles, ("text",)):
+    if _NAME.search(name) or asked == first or _names_columns(sample, "", roles, ("text",)):
         return dialect, sample
     raise _no_table(name, head)
 
@@ -165,7 +165,7 @@ def input_columns(
     return places
 
 
-def names_columns(sample: Sample, asked: str, roles: Roles, inputs: Sequence[str]) -> bool:
+def _names_columns(sample: Sample, asked: str, roles: Roles, inputs: Sequence[str]) -> bool:
     """Return whether the first row is a header: it has requested or well-known column names."""
     plain = [name.strip() for name in sample.names]
     if {asked, *(part.strip() for part in asked.split(","))} & {*plain} - {""}:

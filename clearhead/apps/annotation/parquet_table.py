@@ -78,18 +78,19 @@ class ParquetTable(TableFile):
         from pyarrow import parquet
 
         types = {"text": pyarrow.string(), "number": pyarrow.float64(), "vector": pyarrow.list_(pyarrow.float32())}
+        super().start(added)
         schema = self._schema
         for name, kind in added.items():
             schema = schema.append(pyarrow.field(name, types[kind]))
         self._writer = parquet.ParquetWriter(self._sink, schema, compression=self._compression)
         return self._sink.taken()
 
-    def written(self, rows: Sequence[TableRow], added: Mapping[str, str], cells: Sequence[Sequence[Any]]) -> bytes:
+    def written(self, rows: Sequence[TableRow], cells: Sequence[Sequence[Any]]) -> bytes:
         """Return what's written to the file, which may be nothing yet. The rows are one of `groups`."""
         import pyarrow
 
         schema = self._writer.schema
-        fields = [schema.field(name) for name in added]
+        fields = [schema.field(name) for name in self.added]
         new = [pyarrow.array(values, field.type) for values, field in zip(zip(*cells), fields)]
         self._waiting.append(pyarrow.record_batch([*rows[0].content.columns, *new], schema=schema))
         n_rows, n_bytes = (sum(map(of, self._waiting)) for of in (len, lambda it: it.nbytes))

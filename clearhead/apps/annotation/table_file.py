@@ -67,6 +67,7 @@ class TableFile(ABC):
 
     def __init__(self, file: Input, *, joined: bool) -> None:
         self.file, self.joined = file, joined
+        self.added: Mapping[str, str] = {}
 
     @property
     @abstractmethod
@@ -82,12 +83,13 @@ class TableFile(ABC):
     def rows(self) -> Iterator[TableRow]:
         """Yield the rows. Raise DataError, with the line, for one that can't be read."""
 
-    @abstractmethod
     def start(self, added: Mapping[str, str]) -> bytes:
         """Return what comes before the rows. `added` are the names of new columns, with the kinds of their values."""
+        self.added = added
+        return b""
 
     @abstractmethod
-    def written(self, rows: Sequence[TableRow], added: Mapping[str, str], cells: Sequence[Sequence[Any]]) -> bytes:
+    def written(self, rows: Sequence[TableRow], cells: Sequence[Sequence[Any]]) -> bytes:
         """Return rows with new cells, one for each new column. A cell of None is blank."""
 
     @abstractmethod

@@ -53,6 +53,11 @@ def measure(loaded: LoadedModel, machine: Machine, say: Callable[[str], None]) -
 
     Every answer is as long as its source, so all engines have the same work.
 
+    Args:
+        loaded: the model, with random sources in place of texts.
+        machine: limits measured with the model's `step_weights`.
+        say: receives a message before each measurement, which takes some seconds.
+
     Raises:
         ConfigError: the model doesn't write text, or doesn't read text.
     """

@@ -34,9 +34,12 @@ class Machine:
 
     @classmethod
     def measure(cls, n_weights: int = _LARGE, threads: int | None = None, device: str = "cpu") -> "Machine":
-        """Measure the limits with `n_weights` weights. This takes about a second.
+        """Measure the limits. This takes about a second.
 
-        `threads` is the number of threads (default: torch's own setting).
+        Args:
+            n_weights: number of weights to read, such as those of a decoding step (default: more than a cache holds).
+            threads: number of threads (default: torch's own setting).
+            device: cpu, or a GPU such as cuda.
         """
         before = torch.get_num_threads()
         torch.set_num_threads(threads or before)

@@ -76,7 +76,15 @@ def _expect_one_of(name: str, value: str, known: Sequence[str], of: str = "") ->
 
 
 def ablate(loaded: LoadedModel, data: Any, options: AblationOptions, search: DecodeConfig, watch: Watch) -> Ablation:
-    """Score the whole model, then without each of its components. See `App.ablate`."""
+    """Score the whole model, then without each of its components. See `App.ablate`.
+
+    Args:
+        loaded: the model.
+        data: what `inputs.reading_data` yields.
+        options: the components, and what to score.
+        search: search settings. The engine is always the one whose components can be disabled.
+        watch: called before each measurement with the component's name, the number done and the total.
+    """
     task, model = loaded.task, loaded.model
     options.check(task.verb, task.compared_by)
     chosen, sampled = options.of(model), ""

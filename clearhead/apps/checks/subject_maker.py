@@ -95,7 +95,10 @@ class SubjectMaker:
     def random_ids(self, vocab_size: int, most: int, side: int = 0) -> list[list[int]]:
         """Return texts of random ordinary tokens: one of `most` tokens, one of a single token, and some in between.
 
-        Texts of another `side` have other lengths and tokens.
+        Args:
+            vocab_size: number of tokens to choose from, special ones included.
+            most: length of the longest text, in tokens.
+            side: texts of another side have other lengths and tokens.
         """
         rng = np.random.default_rng([self.seed + side, vocab_size])
         lengths = [most, 1, *rng.integers(1, most + 1, TEXTS - 2).tolist()]
@@ -115,9 +118,12 @@ class SubjectMaker:
     def search(
         self, prompts: Any, most: int, answers: Callable[[Any, DecodeConfig], list[list[Hypothesis]]]
     ) -> SubjectSearch:
-        """Return a search for several answers of at most `most` tokens, scored by log-probability and length penalty.
+        """Return a search for several answers, scored by log-probability and length penalty.
 
-        `answers` returns the answers of a model with these settings.
+        Args:
+            prompts: what the search starts from, in the form that the task reads.
+            most: maximum number of tokens in an answer.
+            answers: returns the answers of a model with these settings, best first, for each prompt.
         """
         beam = max(2, min(self.decode.beam, 4))
         kept = {name: getattr(self.decode, name) for name in ("no_repeat_ngram", "suppress", "suppress_special")}
@@ -133,7 +139,15 @@ class SubjectMaker:
         loss: Callable[[nn.Module], Tensor] | None = None,
         search: SubjectSearch | None = None,
     ) -> Subject:
-        """Return a subject. `found` describes the origin of its inputs ("" for random ones), unless `texts` does."""
+        """Return a subject of the model with these inputs.
+
+        Args:
+            inputs: the batch that the checks run the model on.
+            found: where the inputs come from, such as "texts of test.tsv" ("" for random ones).
+            texts: a description of the inputs in place of the one made from `found`.
+            loss: returns a model's loss on a few examples; without it, gradients aren't checked.
+            search: a search to check, if the model has one.
+        """
         if found:
             described = f"{len(inputs)} {found}, at most {LONGEST} tokens each"
         else:

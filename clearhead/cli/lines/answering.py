@@ -109,7 +109,13 @@ class LineAnswers:
         self.engines = Engines()
 
     def printed(self, record: Any, text: str, notes: tuple[str, ...]) -> Printed:
-        """Return the output for a record, whose answer is `text`."""
+        """Return the output for a record, or a mark if its confidence is too low.
+
+        Args:
+            record: the answer with its scores, for JSON and for its confidence.
+            text: the answer as a line of plain output.
+            notes: messages about the line, for stderr.
+        """
         rejected = self.rejection is not None and self.rejection(record)
         if self.as_json:
             values = record.to_dict() if self.rejection is None else self.rejection.marked(record)

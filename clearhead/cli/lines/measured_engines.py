@@ -59,7 +59,14 @@ class Engines:
         return found
 
     def note(self, engine: str, places: Sequence[Place], answers: Sequence[Printed], seconds: float) -> None:
-        """Record how long a worker took."""
+        """Record how long a worker took.
+
+        Args:
+            engine: the name of the engine it answered with.
+            places: the lines that it answered.
+            answers: their output, whose length tells how much was generated.
+            seconds: the time from sending the lines to receiving the answers.
+        """
         now = seconds, n_bytes(places), sum(len(it.text) + _END for it in answers)
         before = self._spent.get(engine, (0.0, 0, 0))
         self._spent[engine] = before[0] + now[0], before[1] + now[1], before[2] + now[2]

@@ -37,7 +37,12 @@ RowsAnswer: TypeAlias = Callable[[Sequence[Sequence[str]]], Sequence[Any]]
 
 
 def add_table_options(parser: Parser, columns: str, text: str = "") -> None:
-    """Add the options for tables. `columns` names the new columns, `text` the input."""
+    """Add `--data` and the options for reading a table.
+
+    Args:
+        columns: names of the new columns, for the help of `--data`.
+        text: help for `--text`, for a verb that reads several columns (default: that of one text).
+    """
     what = f"table to answer row by row; the output adds {columns} to each row (CSV, TSV, JSON lines or Parquet)"
     parser.add_value("--data", "FILE", what)
     helps = {"data.source_column": text} if text else _HELPS
@@ -193,7 +198,7 @@ class TableAnswers(LineAnswers):
     def _cells(self, place: Place, record: Any) -> Printed:
         notes: tuple[str, ...] = ()
         if hasattr(record, "cut"):
-            notes = warnings_of(*place, record) if self.of_texts else warnings_of_cut(place[0], record)
+            notes = warnings_of(place, record) if self.of_texts else warnings_of_cut(place[0], record)
         rejected = self.rejection is not None and self.rejection(record)
         cells = tuple(MARK if rejected and it.kind == "text" else it.value(record) for it in self.columns)
         return Printed(cells[0] if isinstance(cells[0], str) else "", notes, cells=cells, rejected=rejected)
@@ -225,7 +230,7 @@ class TableAnswers(LineAnswers):
             if self.n_notes <= _MOST_NOTES:
                 progress.clear()
                 say(note)
-        data = self.table.written(_rows_of(group), self.added, [it.cells for it in printed])
+        data = self.table.written(_rows_of(group), [it.cells for it in printed])
         self._write(file, group, data)
         self._count(group, printed)
 

@@ -80,7 +80,7 @@ def _run(options: Options) -> None:
         explanation = app.explain(line.text, *_context(app, options), **_prefix(app, options), **decode)
         if options.why is not None and (options.words or options.occlusion):
             explanation = explanation.about(options.why)
-        warn("the text", line, app.reading(line.text))
+        warn(("the text", line), app.reading(line.text))
         if options.html:
             app = app.override({f"decode.{name}": value for name, value in decode.items()})
             _write_page(explanation, app, options)

@@ -40,6 +40,12 @@ class Listed:
 def class_folders(folder: Path, roles: Roles, modality: str, expected: str) -> Listed:
     """List the files below each folder, which is named after their label. Hidden files and folders are ignored.
 
+    Args:
+        folder: the folder that has a folder for each label.
+        roles: what source and target are, for messages.
+        modality: image, audio or text.
+        expected: the forms that the data can have, for messages.
+
     Raises:
         DataError: there are no folders, or they're the parts of a data set.
     """
@@ -91,6 +97,11 @@ def _files(label: Path) -> list[str]:
 
 def arrays(first: str, second: str, expected: str) -> Listed:
     """List the items of an array of images, with the labels in an array or on the lines of a file.
+
+    Args:
+        first: path of the images (N, H, W) or (N, H, W, C).
+        second: path of their labels: an array (N,), or a text file with one per line.
+        expected: the forms that the data can have, for messages.
 
     Raises:
         DataError: the first file isn't an array of images, or their numbers differ.

@@ -23,7 +23,14 @@ def shelf_of(request: Request) -> ModelShelf:
 
 
 async def answered(request: Request, model: ServedModel, work: Work, inputs: Sequence[Any]) -> list[Any]:
-    """Return an answer to each input; see `Batcher.answers`. Raise ClientDisconnect as soon as the client leaves."""
+    """Return an answer to each input; see `Batcher.answers`. Raise ClientDisconnect as soon as the client leaves.
+
+    Args:
+        request: the request, whose inputs may be logged.
+        model: the model to ask.
+        work: what it does with the inputs.
+        inputs: N inputs, such as texts.
+    """
     request.state.texts.extend(inputs)
     return await _while_connected(request, model.answers(work, inputs))
 
@@ -71,9 +78,14 @@ class _EventStream(StreamingResponse):
 
 
 async def event_stream(request: Request, events: Events, done: bytes = b"") -> Response:
-    """Return a response that sends events as JSON, and `done` at the end. It closes `events` when the client leaves.
+    """Return a response that sends events as JSON.
 
     An error before the first event is raised. A later one is sent as the last event.
+
+    Args:
+        request: the request to answer.
+        events: values for JSON. The generator is closed when the client leaves.
+        done: data of an additional last event, such as [DONE].
     """
     first = await _while_connected(request, anext(events, None))  # None: the request has no texts
 

@@ -26,7 +26,13 @@ class Fields:
         self._left, self._known = dict(values), list[str]()
 
     def take(self, name: str, kind: Any, default: Any = None) -> Any:
-        """Return a field's value. Raise RequestError if it isn't of this kind."""
+        """Return a field's value. Raise RequestError if it isn't of this kind.
+
+        Args:
+            name: name of the field.
+            kind: the type that msgspec converts the value to.
+            default: the value if the field is missing.
+        """
         self._known.append(name)
         if name not in self._left:
             return default

@@ -93,7 +93,14 @@ async def check_pixels(model: ServedModel, file: Upload) -> None:
 
 
 async def saved(name: str, content: bytes, folder: str, number: int = 0) -> Upload:
-    """Write a file into a folder. Its name decides nothing but the ending, which tells readers the format."""
+    """Write a file into a folder. Its name decides nothing but the ending, which tells readers the format.
+
+    Args:
+        name: the client's name for the file, which may be anything.
+        content: its bytes.
+        folder: an existing folder.
+        number: the name of the new file, without an ending.
+    """
     name = PurePosixPath(name.replace("\\", "/")).name
     ending = PurePosixPath(name).suffix.lower()
     path = Path(folder) / f"{number}{ending if ending[1:].isalnum() and ending.isascii() and len(ending) < 8 else ''}"

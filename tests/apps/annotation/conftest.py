@@ -32,7 +32,7 @@ def answered(table: TableFile, *columns: str) -> bytes:
     parts.append(table.start(added))
     for group in table.groups():
         cells = [[None if row.is_blank else len(row.texts[0])] * len(added) for row in group]
-        parts.append(table.written(group, added, cells))
+        parts.append(table.written(group, cells))
     return b"".join([*parts, table.end()])
 
 

@@ -72,5 +72,5 @@ def test_half_of_a_character_is_read_as_a_replacement(opened: Open) -> None:
 
 def test_an_answer_has_no_line_breaks_of_unicode(opened: Open) -> None:
     table = opened(b'{"text": "a"}\n', "text")
-    written = table.written([*table.rows()], {"new": "text"}, [["b\u2028c"]])
+    written = table.start({"new": "text"}) + table.written([*table.rows()], [["b\u2028c"]])
     assert written == b'{"text": "a", "new": "b\\u2028c"}\n' and json.loads(written)["new"] == "b\u2028c"

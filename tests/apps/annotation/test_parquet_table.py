@@ -74,8 +74,8 @@ def test_vectors_and_categories(opened: Open) -> None:
     assert texts_of(opened(parquet_of({"n": [1, 2]}), "n")) == ["1", "2"]
     table = opened(parquet_of({"text": pyarrow.array(["a", "b", "a"]).dictionary_encode(), "n": [1, 2, 3]}), "1")
     assert texts_of(table) == ["a", "b", "a"]
-    added = {"vector": "vector"}
-    content = table.start(added) + table.written([*table.rows()], added, [[[0.5, 1.0]], [None], [[0.25]]]) + table.end()
+    content = table.start({"vector": "vector"})
+    content += table.written([*table.rows()], [[[0.5, 1.0]], [None], [[0.25]]]) + table.end()
     assert read(content).column("vector").to_pylist() == [[0.5, 1.0], None, [0.25]]
 
 

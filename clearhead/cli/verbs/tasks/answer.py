@@ -45,8 +45,8 @@ def _run(options: Options) -> None:
     context, rejection = whole_text(options.context), Rejection.of(options, app)
     count = 0
     for group in input_groups(options.questions, "answer", "a question", noun="question"):
-        for (place, line), found in zip(group, app.results([line.text for _, line in group], context, **decode)):
-            warn(place, line, found)
+        for place, found in zip(group, app.results([line.text for _, line in group], context, **decode)):
+            warn(place, found)
             rejected = rejection is not None and rejection(found)
             count += rejected
             if options.json:

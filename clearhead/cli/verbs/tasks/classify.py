@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...input_lines import Place, Printed, input_groups, reads_stdin, warn_of_file_name, warnings_of, warnings_of_cut
+from ...input_lines import Place, Printed, input_groups, reads_stdin, warn_of_file_names, warnings_of, warnings_of_cut
 from ...lines.answering import LineAnswers, MediaInputs, add_line_options, check_line_options
 from ...lines.table_answers import add_table_options, answer_table, check_table_options
 from ...models import add_model_options, open_model
@@ -33,8 +33,7 @@ def _run(options: Options) -> None:
         groups = input_groups(options.texts, "classify", what, noun="")
         answering.run(groups, inputs, piped=piped, failure=inputs.error)
         return
-    for number, text in enumerate(() if piped else options.texts, 1):
-        warn_of_file_name(f"text {number:,}", text, "<")
+    warn_of_file_names(() if piped else options.texts, "<")
 
     def answer(places: Sequence[Place]) -> list[Printed]:
         results = app.results([line.text for _, line in places], **decode)
@@ -45,7 +44,7 @@ def _run(options: Options) -> None:
 
 def _notes(place: Place, result: Any) -> tuple[str, ...]:
     where, line = place
-    notes = warnings_of(where, line, result)
+    notes = warnings_of(place, result)
     return notes if line.text.strip() else (*notes, f"{where} is blank, so its label is meaningless")
 
 

@@ -69,8 +69,8 @@ def _embedded(
     for group in input_groups(options.texts, "embed", what):
         vectors = app.embed([line.text for _, line in group], **settings)
         if is_text:
-            for (place, line), found in zip(group, _readings(app, [line.text for _, line in group])):
-                warn(place, line, found)
+            for place, found in zip(group, _readings(app, [line.text for _, line in group])):
+                warn(place, found)
         yield group, vectors
 
 

@@ -35,8 +35,8 @@ def _run(options: Options) -> None:
         answer_table(options, app, decode)
         return
     for group in input_groups(options.texts, "fill", "a text"):
-        for (place, line), result in zip(group, _filled(app, group, top or 1, decode)):
-            warn(place, line, result)
+        for place, result in zip(group, _filled(app, group, top or 1, decode)):
+            warn(place, result)
             print(to_json(result.to_dict()) if options.json else _tokens(result) if top else result.filled)
         sys.stdout.flush()
 

@@ -78,8 +78,8 @@ def _sounds(app: "Speaker", places: list[Place], decode: dict[str, Any]) -> Iter
     """Yield a WAV file of each text, and warn about those that the model can't read properly."""
     from ....readers.media.audio import wav_bytes
 
-    for (place, line), found in zip(places, app.brief_results([line.text for _, line in places], **decode)):
-        warn(place, line, found)
+    for place, found in zip(places, app.brief_results([line.text for _, line in places], **decode)):
+        warn(place, found)
         yield wav_bytes(*app.sound(found.text))
 
 

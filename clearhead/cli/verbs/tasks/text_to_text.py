@@ -14,7 +14,7 @@ from ...input_lines import (
     text_of,
     warn,
     warn_of_bytes,
-    warn_of_file_name,
+    warn_of_file_names,
     warnings_of,
     warnings_of_cut,
     whole_file,
@@ -58,7 +58,7 @@ def _answer_texts(options: Options, verb: str, what: str, files: Sequence[str] =
     def answer(places: Sequence[Place]) -> list[Printed]:
         texts = [line.text for _, line in places]
         found: Sequence[Any] = (app.results if is_scored else app.brief_results)(texts, **decode)
-        return [answering.printed(it, it.text, warnings_of(*place, it)) for place, it in zip(places, found)]
+        return [answering.printed(it, it.text, warnings_of(place, it)) for place, it in zip(places, found)]
 
     answering = LineAnswers(options, app, decode, as_json=options.json)
     is_scored = options.json or answering.rejection is not None
@@ -154,17 +154,17 @@ def _stream_files(
 
 
 def _groups(options: Options, verb: str, what: str, files: Sequence[str]) -> Iterable[list[Place]]:
-    for number, text in enumerate(options.texts, 1):
-        warn_of_file_name(f"text {number:,}", text, "--file" if "file" in vars(options) else "<")
+    warn_of_file_names(options.texts, "--file" if "file" in vars(options) else "<")
     texts = [place for group in input_groups(options.texts, verb, what) for place in group] if options.texts else []
     return [[*texts, *map(whole_file, files)]]
 
 
 def _stream(app: "Translator", groups: Iterable[list[Place]], decode: dict[str, Any]) -> None:
     """Print each answer piece by piece as it's generated."""
-    for place, line in itertools.chain.from_iterable(groups):
-        warn(place, line, app.reading(line.text))
-        print_pieces(app.pieces(line.text, **decode))
+    for place in itertools.chain.from_iterable(groups):
+        text = place[1].text
+        warn(place, app.reading(text))
+        print_pieces(app.pieces(text, **decode))
 
 
 def _check_suppressed(app: "Translator", decode: dict[str, Any], *, texts_may_be_among_them: bool) -> None:
