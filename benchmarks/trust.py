@@ -6,7 +6,8 @@ Needs $CLEARHEAD_DATA. Models in WORK are reused. The confidence is measured on 
 held out, and tried on another file: half of AG News' test data, and Tatoeba's validation pairs.
 
 The first table has the error of all answers, and that of the half with the highest confidence. For labels, the error is
-the share of wrong ones; for translations, 1 - chrF. The second table ranks translations by one signal each.
+the share of wrong ones; for translations, 1 - chrF. The second table ranks translations by one signal each, and the
+third one their words.
 """
 
 import argparse
@@ -27,7 +28,9 @@ from clearhead.api import Classifier, Translator
 from clearhead.inspection.record.recorder import record
 from clearhead.inspection.views.alignment import alignment_layer
 from clearhead.scoring.confidence import quality_of
+from clearhead.scoring.summary_scores import common_subsequence
 from clearhead.scoring.translation_scores import sentence_chrf
+from clearhead.tokenization.detokenize import words_of
 
 DATA = Path(os.environ.get("CLEARHEAD_DATA", "data"))
 PASSES = 8  # with dropout
@@ -66,12 +69,14 @@ def confidence_of(app: Classifier | Translator, data: Path, name: str) -> None:
     assert found is not None and confidence is not None and judged.certainty is not None
     sure = np.array([confidence(it) for it in judged.certainty.tolist()])
     show(name, 1 - found[1], judged.certainty)
-    gap = sum(
-        (own := (sure >= low) & (sure < low + 0.1)).mean() * abs(sure[own].mean() - found[1][own].mean())
-        for low in np.arange(0, 1, 0.1)
-        if ((sure >= low) & (sure < low + 0.1)).any()
-    )
-    print(f"|   mean gap between confidence and {found[0]}, in tenths: {gap:.4f} | | | | | |", flush=True)
+    between = f"mean gap between confidence and {found[0]}, in tenths"
+    print(f"|   {between}: {gap(sure, found[1]):.4f} | | | | | |", flush=True)
+
+
+def gap(sure: np.ndarray, quality: np.ndarray) -> float:
+    """Return the mean gap between confidence and quality, in tenths of the confidence."""
+    tenths = [own for low in range(10) if (own := (10 * sure).astype(int).clip(max=9) == low).any()]
+    return float(sum(own.mean() * abs(sure[own].mean() - quality[own].mean()) for own in tenths))
 
 
 def signals(app: Translator, data: Path, count: int) -> None:
@@ -89,8 +94,6 @@ def signals(app: Translator, data: Path, count: int) -> None:
         float(np.mean(sentence_chrf([it.text] * len(own), [[one] for one in own]))) for it, own in zip(found, others)
     ]
     show("agreement of four beams (chrF)", error, np.array(agreement))
-    words = [(word in right.split(), p) for it, [right] in zip(found, references) for word, p in app.words(it)]
-    show("words by probability (error: not in the reference)", *map(np.array, zip(*((1.0 - ok, p) for ok, p in words))))
     answers = clearhead.read_pairs([(text, it.text or ".") for text, it in zip(texts, found)])
     show("coverage of the source by attention", error, coverage(app, answers))
     dropped = dropout(app, answers)
@@ -98,6 +101,37 @@ def signals(app: Translator, data: Path, count: int) -> None:
     show("their agreement (- standard deviation)", error, -dropped.std(0))
     mixed = [(it - it.mean()) / it.std() for it in (means, dropped.mean(0), np.array(agreement))]
     show("mean of the first, beams and dropout, standardised", error, np.sum(mixed, axis=0))
+
+
+def words_of_answers(app: Translator, data: Path) -> None:
+    """Rank the words of translations by one signal each. A word is right if the reference has it, in this order."""
+    held_out = app.task.hold_out(clearhead.read_pairs([data]))
+    found, target = app.results(list(held_out.sources)), app.tokenizers.target
+    signals: dict[str, list[float]] = {"product": [], "lowest": [], "mean": [], "product, and half the sentence": []}
+    right: list[bool] = []
+    for it, references in zip(found, held_out.references):
+        said = it.text.split()
+        common = max((common_subsequence(said, text.split()) for text in references), key=len)
+        places = words_of([target.token_id(token) for token in it.tokens], target.decode)
+        for number in range(len(said)):
+            own = [log_p for place, log_p in zip(places, it.logprobs) if place == number]
+            half = it.log_probability / len(it.logprobs) / 2
+            for values, value in zip(signals.values(), (sum(own), min(own), np.mean(own), sum(own) + half)):
+                values.append(float(value))
+            right.append(number in common)
+    ok, confidence = np.array(right), app.confidence and app.confidence.words
+    print(f"\n| {len(ok):,} words ({ok.mean():.1%} right), by | area under ROC | calibration error |\n|---|---|---|")
+    for name, values in signals.items():
+        print(f"| {name} | {roc_area(ok, np.array(values)):.4f} | {gap(np.exp(values), ok):.4f} |", flush=True)
+    sure = np.array([*map(confidence, signals["product"])])
+    print(f"| confidence | {roc_area(ok, sure):.4f} | {gap(sure, ok):.4f} |", flush=True)
+
+
+def roc_area(right: np.ndarray, signal: np.ndarray) -> float:
+    """Return the chance that a right word has a higher signal than a wrong one. Ties count half."""
+    wrong = np.sort(signal[~right])
+    below = sum(np.searchsorted(wrong, signal[right], side) for side in ("left", "right"))
+    return float(below.mean() / 2 / len(wrong))
 
 
 def coverage(app: Translator, answers: Any) -> np.ndarray:
@@ -158,6 +192,7 @@ def main() -> None:
     print("\n| translations, by | count | error | most trusted half | ratio | area under risk and coverage |")
     print("|---|---|---|---|---|---|")
     signals(german, valid, options.pairs)
+    words_of_answers(german, valid)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,20 @@ class ScoredAnswer:
 
 
 @dataclass(frozen=True)
+class Word:
+    """A word of an answer, as the spaces separate it.
+
+    Attributes:
+        probability: the product of the probabilities of its tokens.
+        confidence: the share of such words on validation data that the reference has, too; None if it wasn't measured.
+    """
+
+    text: str
+    probability: float
+    confidence: float | None = None
+
+
+@dataclass(frozen=True)
 class Reading:
     """Problems with an input text.
 
@@ -47,9 +61,9 @@ class BriefResult(Reading):
 
 @dataclass(frozen=True)
 class Result(Record, ScoredAnswer):
-    """The best answer to a text, with its `alternatives` (best first), its `confidence`, and the fields of `Reading`.
+    """The best answer to a text, with its `alternatives` (best first), its `words`, and the fields of `Reading`.
 
-    The confidence is the score that such answers had on validation data, from 0 to 1; see `App.confidence`.
+    The `confidence` is the score that such answers had on validation data, from 0 to 1; see `App.confidence`.
     """
 
     source: str
@@ -58,6 +72,7 @@ class Result(Record, ScoredAnswer):
     long: int = 0
     cut: int = 0
     confidence: float | None = None
+    words: tuple[Word, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from ..tasks.base import check_filled
 from ..tasks.sequences import Sequences
 from ..tasks.source_reader import whole_length
 from ..tokenization.detokenize import GrowingText
-from .answers import BriefResult, Reading, Result, Scored, ScoredAnswer
+from .answers import BriefResult, Reading, Result, Scored, ScoredAnswer, Word
 from .app import ONE, App
 from .inputs import (
     as_source,
@@ -103,8 +103,9 @@ class SequenceWriter(Writer[Result]):
         best, *others = map(self._answer, answers)
         calibrated = self._confidence()
         confidence = calibrated(answers[0].certainty) if calibrated else None
-        about = vars(reading_of(self._task, read))
-        return Result(**vars(best), source=read.text, alternatives=tuple(others), **about, confidence=confidence)
+        words = _words(self._task, answers[0].ids, answers[0].token_log_probabilities, calibrated)
+        about = vars(reading_of(self._task, read)) | {"confidence": confidence, "words": words}
+        return Result(**vars(best), source=read.text, alternatives=tuple(others), **about)
 
     def brief(self, read: Read, answers: Sequence[Hypothesis]) -> BriefResult:
         """Return a record without scores."""
@@ -118,6 +119,15 @@ class SequenceWriter(Writer[Result]):
     def _answer(self, answer: Hypothesis) -> ScoredAnswer:
         text, pieces = self._task.text(answer.ids), tuple(self._task.tokenizers.target.pieces(answer.ids))
         return ScoredAnswer(text, answer.score, answer.log_probability, pieces, answer.token_log_probabilities)
+
+
+def _words(
+    task: Sequences, ids: Sequence[int], log_probabilities: Sequence[float], calibrated: Confidence | None
+) -> tuple[Word, ...]:
+    """Return the words of an answer. Their confidence is None if it isn't calibrated."""
+    confidence = calibrated.words if calibrated else None
+    found = task.words(ids, log_probabilities)
+    return tuple(Word(text, math.exp(it), confidence(it) if confidence else None) for text, it in found)
 
 
 def read_sources(task: Sequences, texts: Sequence[Any]) -> list[Read]:
@@ -210,21 +220,11 @@ class Translator(App):
         search = self.decode_config(**decode)
         return SequenceWriter(self.task, self.loaded.handle, search, as_text(prefix, "prefix"), lambda: self.confidence)
 
-    def words(self, answer: ScoredAnswer) -> list[tuple[str, float]]:
-        """Return each word of an answer with its probability, the product of its tokens' probabilities.
-
-        Words with a low probability are more often wrong. The end of the answer isn't a word.
-        """
-        from ..inspection.views.alignment import words_of
-
+    def words(self, answer: ScoredAnswer) -> tuple[Word, ...]:
+        """Return the words of any scored answer, such as an alternative, as `Result.words` does for the best one."""
         check_type("answer", answer, ScoredAnswer)
-        target, texts = self.tokenizers.target, answer.text.split()
-        found = [0.0] * len(texts)
-        ids = [target.token_id(it) for it in answer.tokens]
-        for word, log_p in zip(words_of(ids, target.decode), answer.logprobs):
-            if word < len(found):
-                found[word] += log_p
-        return [(text, math.exp(it)) for text, it in zip(texts, found)]
+        ids = [self.tokenizers.target.token_id(it) for it in answer.tokens]
+        return _words(self.task, ids, answer.logprobs, self.confidence)
 
     def reading(self, text: str) -> Reading:
         """Return the problems with a text, which each `Result` also contains."""

@@ -59,12 +59,14 @@ class Confidence:
         quality: how good the answer was, from 0 to 1 (N,).
         measure: the name of the quality, such as "accuracy".
         total: the number of validation answers, if only some are stored.
+        words: the same for the words of answers; None if it wasn't measured.
     """
 
     certainty: FloatArray
     quality: FloatArray
     measure: str
     total: int
+    words: "Confidence | None" = None
 
     @classmethod
     def of(cls, certainty: FloatArray, scores: Mapping[str, FloatArray]) -> "Confidence | None":
@@ -139,6 +141,7 @@ class Confidence:
         kept = np.linspace(0, n - 1, min(n, _STORED)).round().astype(np.int64)
         certainty = [float(f"{it:.6g}") for it in self.certainty[kept].tolist()]  # close to 0, differences matter
         values = {"certainty": certainty, "quality": self.quality[kept].round(4).tolist()}
+        values |= {"words": self.words.to_dict()} if self.words else {}
         return {"measure": self.measure, "total": self.total, **values}
 
     @classmethod
@@ -146,7 +149,8 @@ class Confidence:
         """Return what `to_dict` described. Raise ModelError if it's damaged."""
         try:
             certainty, quality = (np.array(values[name], np.float64) for name in ("certainty", "quality"))
-            found = cls(certainty, quality, str(values["measure"]), int(values["total"]))
+            words = cls.from_dict(values["words"], origin) if "words" in values else None
+            found = cls(certainty, quality, str(values["measure"]), int(values["total"]), words)
             usable = certainty.shape == quality.shape == (len(quality),) and np.isfinite(certainty).all()
             if not usable or len(quality) < _LEAST or not ((quality >= 0) & (quality <= 1)).all():
                 raise ValueError

@@ -5,7 +5,7 @@ letters, so a Russian summary always scores 0 there. Here, they count.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -99,11 +99,24 @@ def rouge_n(summary: Sequence[str], reference: Sequence[str], n: int) -> Overlap
 
 def rouge_l(summary: Sequence[str], reference: Sequence[str]) -> Overlap:
     """Return the overlap measured by the longest common subsequence of words."""
-    return Overlap.of(common_subsequence(summary, reference), len(summary), len(reference))
+    *_, row = _common_rows(summary, reference)
+    return Overlap.of(len(summary) - row.bit_count(), len(summary), len(reference))
 
 
-def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
-    """Return the length of the longest common subsequence.
+def common_subsequence(a: Sequence[str], b: Sequence[str]) -> list[int]:
+    """Return the indices in `a` of the words of a longest common subsequence, in order."""
+    rows, found, column = [*_common_rows(a, b)], list[int](), len(a) - 1
+    for before, row in zip(rows[-2::-1], rows[:0:-1]):
+        while column >= 0 and row >> column & 1:  # as long without this word of `a`
+            column -= 1
+        if column >= 0 and before >> column & 1:  # longer with this word of `b`
+            found.append(column)
+            column -= 1
+    return found[::-1]
+
+
+def _common_rows(a: Sequence[str], b: Sequence[str]) -> Iterator[int]:
+    """Yield the rows of the table of longest common subsequences, one for each length of `b`.
 
     Each row of the usual table is stored as the bits of an integer: bit i is 0 if the table grows from column i to
     i + 1. One addition moves all zeros of a row to the positions of the next word (Hyyrö 2004), which is many times
@@ -113,11 +126,10 @@ def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
     for place, word in enumerate(a):
         places[word] |= 1 << place
     all_ones = (1 << len(a)) - 1
-    row = all_ones
+    yield (row := all_ones)
     for word in b:
         same = row & places.get(word, 0)
-        row = ((row + same) | (row - same)) & all_ones
-    return len(a) - row.bit_count()
+        yield (row := ((row + same) | (row - same)) & all_ones)
 
 
 def first(text: str, n: int) -> str:

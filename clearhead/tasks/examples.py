@@ -81,6 +81,8 @@ class EvaluationResult:
         draw: function that draws pictures of the scores into a model folder.
         tuned: function that returns settings that suit these answers best, such as thresholds.
         certainty: how certain the model was of each answer, on any scale (N,); None if it doesn't say.
+        words: function that returns the log-probability of each word of the answers, and 1 if a reference has the
+            word, else 0. (W,) each
     """
 
     scores: TaskScores
@@ -92,10 +94,15 @@ class EvaluationResult:
     draw: Callable[[Path], object] = lambda _: None
     tuned: Callable[[], Mapping[str, Any]] = dict
     certainty: FloatArray | None = None
+    words: Callable[[], tuple[FloatArray, FloatArray]] | None = None
 
     def confidence(self) -> Confidence | None:
         """Return the calibration of these answers; None if there are too few, or their certainty isn't known."""
-        return None if self.certainty is None else Confidence.of(self.certainty, self.singly())
+        found = None if self.certainty is None else Confidence.of(self.certainty, self.singly())
+        if found is None or self.words is None:
+            return found
+        certainty, right = self.words()
+        return replace(found, words=Confidence.of(certainty, {"accuracy": right}))
 
 
 class ExampleEncoder(Protocol):

@@ -4,7 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -19,7 +19,10 @@ from ..errors import DataError
 from ..readers.lines import one_line, shown
 from ..readers.media.media_in_memory import source_name
 from ..readers.pairs import Pairs, references
+from ..scoring.bootstrap import FloatArray
+from ..scoring.summary_scores import common_subsequence
 from ..scoring.translation_scores import TokenCounts
+from ..tokenization.detokenize import words_of
 from ..tokenization.ragged import IntArray, Ragged
 from ..tokenization.subword_dropout import SubwordDropout
 from .base import EvaluationResult, Task, check_filled
@@ -127,6 +130,20 @@ class Sequences(Task):
         """Return the text of an answer's tokens."""
         return one_line(self.tokenizers.target.decode(ids))
 
+    def words(self, ids: Sequence[int], log_probabilities: Sequence[float]) -> list[tuple[str, float]]:
+        """Return each word of an answer with its log-probability, the sum of those of its tokens.
+
+        Args:
+            ids: the tokens of the answer.
+            log_probabilities: one for each token. Those of an end token are ignored.
+        """
+        texts = self.text(ids).split()
+        found = [0.0] * len(texts)
+        for word, log_p in zip(words_of(ids, self.tokenizers.target.decode), log_probabilities):
+            if word < len(found):
+                found[word] += log_p
+        return [*zip(texts, found)]
+
     def prefix(self, text: str) -> list[int]:
         """Return the tokens that every answer must start with.
 
@@ -230,7 +247,26 @@ class Sequences(Task):
         else:
             found = self._searched(model, encoded, decode)
         judged = self.judge(held_out, self.texts_of(found), counts)
-        return replace(judged, certainty=np.array([it.certainty for it in found]))
+        words = partial(self._words, found, held_out.references)
+        return replace(judged, certainty=np.array([it.certainty for it in found]), words=words)
+
+    def _words(
+        self, answers: Sequence[Hypothesis], references: Sequence[Sequence[str]]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the log-probability of each word of the answers, and 1 if a reference has it. (W,) each
+
+        A word is right if it's in the longest common subsequence of words with the reference where that's longest.
+        Answers whose tokens have no log-probabilities are left out.
+        """
+        certainty, right = list[float](), list[bool]()
+        for answer, texts in zip(answers, references):
+            if len(answer.token_log_probabilities) >= len(answer.ids) > 0:
+                words = self.words(answer.ids, answer.token_log_probabilities)
+                said = [word for word, _ in words]
+                common = max((common_subsequence(said, text.split()) for text in texts), key=len)
+                certainty += [log_p for _, log_p in words]
+                right += [place in common for place in range(len(said))]
+        return np.array(certainty), np.array(right, np.float64)
 
     @abstractmethod
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:

@@ -69,3 +69,13 @@ class GrowingText:
         shown = self._decode(last)
         if shown.strip() and text.endswith(shown.lstrip()):
             self._ids, self._done, self._again = last, text, len(shown)
+
+
+def words_of(ids: Sequence[int], decode: Callable[[Sequence[int]], str]) -> list[int]:
+    """Return the index of the word that each token belongs to. Words are separated by whitespace.
+
+    Whitespace before the first word belongs to that word, other whitespace to the word before it. The ids must not
+    include unknown tokens, which decoding skips. Answers never do; for other texts, use `offsets.word_indices`.
+    """
+    growing = GrowingText(decode)
+    return [max(len(growing.add(token).split()) - 1, 0) for token in ids]

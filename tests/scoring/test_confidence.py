@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -107,9 +109,24 @@ def test_it_can_be_stored() -> None:
     assert [again(it) for it in (-2.0, -0.5)] == pytest.approx([confidence(it) for it in (-2.0, -0.5)], abs=2e-3)
 
 
+def test_it_is_stored_with_that_of_words() -> None:
+    confidence = replace(overconfident(500), words=overconfident(1000))
+    again = Confidence.from_dict(confidence.to_dict(), "confidence.json")
+    assert confidence.words is not None and again.words is not None
+    assert again.words(-0.5) == pytest.approx(confidence.words(-0.5), abs=2e-3)
+    assert (again.total, again.words.total, again.words.words) == (500, 1000, None)
+
+
 @pytest.mark.parametrize(
     "change",
-    [{"quality": [1.0]}, {"certainty": ["x"] * 30}, {"certainty": [float("nan")] * 30}, {"quality": [7.0] * 30}],
+    [
+        {"quality": [1.0]},
+        {"certainty": ["x"] * 30},
+        {"certainty": [float("nan")] * 30},
+        {"quality": [7.0] * 30},
+        {"words": {}},
+        {"words": 5},
+    ],
 )
 def test_a_damaged_file_is_an_error(change: dict[str, object]) -> None:
     values = {"measure": "accuracy", "total": 30, "certainty": [0.0] * 30, "quality": [1.0] * 30, **change}

@@ -1,6 +1,6 @@
 """What cross-attention aligns: words of an answer with source words, and tokens of a transcript with times."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,15 +13,6 @@ from .text_columns import cut, left, wrapped
 
 _SHOWN, _LEAST = 4, 0.1  # maximum number of source words to show for each word, and their minimum share of attention
 _WORD = 20  # columns of a word
-
-
-def words_of(ids: Sequence[int], decode: Callable[[Sequence[int]], str]) -> list[int]:
-    """Return the index of the word that each token belongs to. Words are separated by whitespace.
-
-    Whitespace before the first word belongs to that word, other whitespace to the word before it. The ids must not
-    include unknown tokens, which decoding skips. Answers never do; for other texts, use `word_indices`.
-    """
-    return [max(len(decode(ids[: end + 1]).split()) - 1, 0) for end in range(len(ids))]
 
 
 def alignment_layer(n_layers: int) -> int:

@@ -19,11 +19,11 @@ from ...model.fronts.tokens import Projection
 from ...model.heads import ClassPredictor, TokenPredictor
 from ...model.linear import Linear
 from ...model.transformer import Decoder, Encoder
+from ...tokenization.detokenize import words_of
 from ...tokenization.tokenizer import Tokenizer
 from ..record.forward_pass import Pass
 from ..record.parts import stacks
 from ..record.trace import Trace
-from .alignment import words_of
 from .attribution import Attribution, Contribution, attribute
 
 NO_LABEL = "no label"  # how an answer without labels is shown

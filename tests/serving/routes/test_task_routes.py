@@ -31,6 +31,11 @@ def same(found: dict, expected: dict) -> None:
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         inside = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
+        if isinstance(value, list) and inside and isinstance(inside[0], dict):
+            assert len(found[name]) == len(inside), name
+            for one, other in zip(found[name], inside):
+                same(one, other)
+            continue
         close = bool(inside) and isinstance(inside[0], float)
         assert found[name] == (pytest.approx(value, abs=1e-5) if close else value), name
 

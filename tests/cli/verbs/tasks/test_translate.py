@@ -77,7 +77,7 @@ def test_json_gives_a_record_a_line_with_the_input_as_it_was_understood(pipe: Ru
     assert [record["source"] for record in records] == [line.decode(errors="replace") for line in HOSTILE]
     assert [record["text"] for record in records] == plain
     keys = {"format_version", "source", "text", "score", "log_probability", "tokens", "logprobs", "alternatives"}
-    assert set(records[0]) == keys | {"unknown", "long", "cut", "confidence"}
+    assert set(records[0]) == keys | {"unknown", "long", "cut", "confidence", "words"}
     assert records[0]["score"] < 0 and records[1]["score"] == 0
 
 
