@@ -132,7 +132,7 @@ BROKEN = {
 }
 MASKED = '''"""A translation task whose loss leaves out all target tokens but the last."""
 
-from clearhead.tasks.translate.task import Translation
+from clearhead.tasks.translate import Translation
 
 
 class MaskedLoss(Translation):

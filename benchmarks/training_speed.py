@@ -38,8 +38,8 @@ from clearhead.model.transformer import build
 from clearhead.pictures.canvas import STRONG, drawing
 from clearhead.tasks.examples import Examples
 from clearhead.tasks.loss import smoothed_cross_entropy
+from clearhead.tasks.sequences import TeacherForcing
 from clearhead.tasks.source_reader import TextReader
-from clearhead.tasks.teacher_forcing import TeacherForcing
 from clearhead.tokenization.ragged import Ragged
 from clearhead.training.memory import keep_freed_memory
 from clearhead.training.prepare import prepare

@@ -19,8 +19,8 @@ WITHOUT = [
     "serving",
 ]
 TORCH = {  # training and embeddings
-    *("tasks/loss.py", "tasks/denoise/task.py", "tasks/denoise/masking.py"),
-    *("tasks/embed/task.py", "tasks/fill/task.py"),
+    *("tasks/loss.py", "tasks/denoise.py"),
+    *("tasks/embed.py", "tasks/fill/task.py"),
 }
 
 SCRIPT = """

@@ -117,7 +117,7 @@ class App(RowAnswers):
         Raises:
             ConfigError: the model has no encoder.
         """
-        from ..tasks.embed.task import embed_sources
+        from ..tasks.embed import embed_sources
 
         given = {"model.pooling": pooling, "model.normalize": normalize, "decode.batch_tokens": batch_tokens}
         asked = {name: value for name, value in given.items() if value is not None}

@@ -10,7 +10,7 @@ Every app whose model has an encoder has `embed`, which this one uses.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..tasks.embed.task import TextEmbedding, reader_of
+from ..tasks.embed import TextEmbedding, reader_of
 from .answers import Embedded, Reading
 from .app import App, all_settings_but
 from .inputs import as_text

@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 
     from ..inspection.views.alignment import TokenTiming
     from ..inspection.views.explanation import Explanation
-    from ..tasks.speak.task import Speech
-    from ..tasks.summarize.task import Summarization
-    from ..tasks.transcribe.task import Transcription
+    from ..tasks.speak import Speech
+    from ..tasks.summarize import Summarization
+    from ..tasks.transcribe import Transcription
 
 
 class SequenceWriter(Writer[Result]):

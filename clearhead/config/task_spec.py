@@ -40,11 +40,10 @@ class TaskSpec:
     """A task, as everything knows it that doesn't import it.
 
     Attributes:
-        task: its class in `clearhead/tasks/NAME/task.py`.
+        task: its class, as module:Class in `clearhead/tasks`.
         needs: settings of the model that have a fixed value.
-        variants: its classes for other data, each as (module, class) in `clearhead/tasks/NAME`: by modality ("image",
-            "audio"), for "prompts" with answers, and by data.label_kind ("several", "targets",
-            "number").
+        variants: its classes for other data: by modality ("image", "audio"), for "prompts" with answers, and by
+            data.label_kind ("several", "targets", "number").
         summary: what a request at /api/TASK does.
         method: what a server does with the inputs, a key of `serving.work.METHODS`, or continuations.
         fields: what a request at /api/TASK has besides the model and the search settings, inputs first.
@@ -58,7 +57,7 @@ class TaskSpec:
 
     task: str
     needs: Mapping[str, Any]
-    variants: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    variants: Mapping[str, str] = field(default_factory=dict)
     summary: str = ""
     method: str = "results"
     fields: Mapping[str, Kind] = field(default_factory=lambda: {"text": "texts"})
@@ -78,7 +77,7 @@ _STREAMED: Mapping[str, Kind] = {"text": "texts", "prefix": "text", "stream": "f
 
 TASKS: dict[str, TaskSpec] = {
     "translate": TaskSpec(
-        "Translation",
+        "translate:Translation",
         _TEXT_TO_TEXT,
         summary="Translate texts.",
         fields=_STREAMED,
@@ -87,9 +86,9 @@ TASKS: dict[str, TaskSpec] = {
         in_page=True,
     ),
     "generate": TaskSpec(
-        "Generation",
+        "generate.task:Generation",
         {"model.topology": "decoder-only"},
-        variants={"prompts": ("prompts", "AnswerGeneration")},
+        variants={"prompts": "generate.prompts:AnswerGeneration"},
         summary="Continue texts.",
         method="continuations",
         fields={"text": "texts", "chars": "limit", "stop": "stops", "stream": "flag"},
@@ -99,20 +98,20 @@ TASKS: dict[str, TaskSpec] = {
         in_page=True,
     ),
     "classify": TaskSpec(
-        "Classification",
+        "classify.task:Classification",
         {"model.topology": "encoder-only", "model.head": "class"},
         variants={
-            "image": ("media", "ImageClassification"),
-            "audio": ("media", "AudioClassification"),
-            "several": ("several", "MultiLabelClassification"),
-            "targets": ("multi_target", "TargetClassification"),
-            "number": ("regression", "Regression"),
+            "image": "classify.task:ImageClassification",
+            "audio": "classify.task:AudioClassification",
+            "several": "classify.several:MultiLabelClassification",
+            "targets": "classify.multi_target:TargetClassification",
+            "number": "classify.regression:Regression",
         },
         columns={"label": Column("label"), "probability": Column("probability", "number")},
         example=".",
     ),
     "answer": TaskSpec(
-        "QuestionAnswering",
+        "answer.task:QuestionAnswering",
         {"model.topology": "encoder-only", "model.head": "span"},
         summary="Answer questions about a text.",
         fields={"question": "texts", "context": "words"},
@@ -121,7 +120,7 @@ TASKS: dict[str, TaskSpec] = {
         search=("n_best",),
     ),
     "summarize": TaskSpec(
-        "Summarization",
+        "summarize:Summarization",
         _TEXT_TO_TEXT,
         summary="Summarize texts.",
         fields=_STREAMED,
@@ -130,21 +129,21 @@ TASKS: dict[str, TaskSpec] = {
         in_page=True,
     ),
     "transcribe": TaskSpec(
-        "Transcription",
+        "transcribe:Transcription",
         _TEXT_TO_TEXT,
         fields={},  # a request brings files
         needed=(),
     ),
     "speak": TaskSpec(
-        "Speech",
+        "speak:Speech",
         _TEXT_TO_TEXT,
-        variants={"audio": ("task", "Speech")},  # what its data is detected to be
+        variants={"audio": "speak:Speech"},  # what its data is detected to be
         fields={},  # a request gets a file
         needed=(),
         example=".",
     ),
     "fill": TaskSpec(
-        "Filling",
+        "fill.task:Filling",
         {"model.topology": "encoder-only", "model.head": "token"},
         summary="Fill the masks of texts.",
         method="filled",
@@ -152,7 +151,7 @@ TASKS: dict[str, TaskSpec] = {
         columns={"filled": Column("filled")},
     ),
     "embed": TaskSpec(
-        "TextEmbedding",
+        "embed:TextEmbedding",
         {"model.topology": "encoder-only", "model.head": "none"},
         fields={"text": "texts", "pooling": "pooling", "normalize": "flag"},
         columns={"vector": Column("embedding", "vector")},

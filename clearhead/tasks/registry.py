@@ -20,7 +20,7 @@ def task_of(config: Config) -> type[Task]:
     variants = {} if spec is None else spec.variants
     kinds = ["prompts"] * bool(config.train.loss_on) + [modality, config.data.label_kind.partition(":")[0]]
     if kind := next((it for it in kinds if it in variants), ""):
-        return _imported(name, *variants[kind])
+        return _imported(variants[kind])
     task = task_named(name)
     if spec is not None and modality not in ("text", *task.modalities):  # text may just be the default
         able = [it for it in TASKS if modality in (*TASKS[it].variants, *task_named(it).modalities)]
@@ -37,7 +37,7 @@ def task_named(name: str) -> type[Task]:
         ConfigError: there is no such task, or it isn't a `Task`.
     """
     if name in TASKS:
-        return _imported(name, "task", TASKS[name].task)
+        return _imported(TASKS[name].task)
     if is_custom(name):
         return import_class("train.task", name, Task)  # type: ignore[type-abstract]
     raise unknown_task(name, TASKS)
@@ -45,8 +45,9 @@ def task_named(name: str) -> type[Task]:
 
 def classes_of(name: str) -> list[type[Task]]:
     """Return the classes of a built-in task, for all data that it reads."""
-    return [task_named(name), *(_imported(name, *it) for it in TASKS[name].variants.values())]
+    return [*map(_imported, (TASKS[name].task, *TASKS[name].variants.values()))]
 
 
-def _imported(name: str, module: str, class_name: str) -> type[Task]:
-    return getattr(import_module(f"{__package__}.{name}.{module}"), class_name)
+def _imported(name: str) -> type[Task]:
+    module, class_name = name.split(":")
+    return getattr(import_module(f"{__package__}.{module}"), class_name)

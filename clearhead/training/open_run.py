@@ -15,10 +15,9 @@ from ..folder.adapters import Adapter, is_adapter
 from ..folder.checkpoint import Checkpoint, FollowedFolder, RunFolder
 from ..folder.model_folder import read_config
 from ..model.assembly import check_parts
-from ..tasks.base import EvaluationResult, Task
+from ..tasks.base import EvaluationResult, Task, check_best, check_patience
 from ..tasks.detect import with_modality, with_task
 from ..tasks.registry import classes_of, task_of
-from ..tasks.settling import check_best, check_patience
 from .activations import check_compiler
 from .choices.hyperparameters import choose_device
 from .distributed.processes import ALONE, Processes

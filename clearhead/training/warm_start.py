@@ -30,7 +30,7 @@ from ..folder.manifest import MANIFEST, Manifest, digest, read_bytes, read_json_
 from ..folder.model_folder import CONFIG, load_model_folder, read_config
 from ..readers.files import STDIN
 from ..tasks.base import EvaluationResult, Task
-from ..tasks.denoise.task import denoising
+from ..tasks.denoise import denoising
 from ..tasks.detect import with_task
 from ..tasks.registry import task_of
 from .averaging import mean_weights

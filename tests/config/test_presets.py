@@ -10,7 +10,7 @@ import torch
 from clearhead import Config, ConfigError, build, preset, published
 from clearhead.config import FAMILIES, TASKS, ModelConfig
 from clearhead.config.presets import check_fits
-from clearhead.tasks.denoise.task import denoising
+from clearhead.tasks.denoise import denoising
 from clearhead.tasks.registry import task_of
 
 COUNTS = {

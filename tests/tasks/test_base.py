@@ -3,7 +3,7 @@ import pytest
 from clearhead.config import TASKS, Config
 from clearhead.errors import ConfigError
 from clearhead.tasks.base import example_of
-from clearhead.tasks.denoise.task import denoising
+from clearhead.tasks.denoise import denoising
 from clearhead.tasks.registry import task_named, task_of
 from clearhead.tokenization.source_and_target import train_tokenizers
 

@@ -106,8 +106,8 @@ def test_a_task_of_its_own_kind_is_verified_by_its_topology(tmp_path: Path, monk
 
 
 def test_a_registered_task_goes_by_its_name_and_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "clearhead.tasks.reverse.task", import_module("reverse_task"))
-    monkeypatch.setitem(TASKS, "reverse", TaskSpec("Reversal", {"model.topology": "encoder-decoder"}))
+    monkeypatch.setitem(sys.modules, "clearhead.tasks.reverse", import_module("reverse_task"))
+    monkeypatch.setitem(TASKS, "reverse", TaskSpec("reverse:Reversal", {"model.topology": "encoder-decoder"}))
     data = str(write(tmp_path / "texts.txt", 40, 0))
     config = Config().override({**SETTINGS, "train.task": "reverse", "data.train": [data], "train.steps": 10})
     app = clearhead.load(clearhead.train(config, tmp_path / "model", say=lambda _: None))

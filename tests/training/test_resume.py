@@ -23,7 +23,7 @@ from clearhead.config import Config, preset
 from clearhead.errors import ConfigError, DataError, ModelError, TrainingError
 from clearhead.folder.checkpoint import Checkpoint, RunFolder, has_begun, read_checkpoint
 from clearhead.folder.manifest import replace_files
-from clearhead.tasks.translate.task import Translation
+from clearhead.tasks.translate import Translation
 from clearhead.training.choices import hyperparameters
 from clearhead.training.report.metrics import read_metrics
 from clearhead.training.report.progress import Progress

@@ -22,7 +22,7 @@ from clearhead.folder.checkpoint import RunFolder, read_checkpoint
 from clearhead.folder.manifest import Manifest
 from clearhead.folder.model_folder import load_model_folder
 from clearhead.readers.pairs import read_pairs
-from clearhead.tasks.translate.task import Translation
+from clearhead.tasks.translate import Translation
 from clearhead.training.prepare import Prepared, prepare
 from clearhead.training.report.metrics import read_metrics
 from clearhead.training.signals import StoppedError

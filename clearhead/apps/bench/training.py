@@ -16,7 +16,7 @@ from ...config import Config, ModelConfig, SpecialTokens, TrainConfig, preset
 from ...config.messages import say
 from ...model.transformer import build
 from ...tasks.examples import Examples
-from ...tasks.translate.task import Translation
+from ...tasks.translate import Translation
 from ...tokenization.ragged import Ragged
 from ...tokenization.source_and_target import Tokenizers
 from ...tokenization.tokenizer import Tokenizer

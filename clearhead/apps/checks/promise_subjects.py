@@ -13,19 +13,17 @@ from ...data.media_encoding import AudioLoader, ImageLoader, Loader
 from ...errors import ConfigError
 from ...inspection.promises.subject import Inputs, Subject
 from ...loading import LoadedModel
-from ...tasks.answer.examples import Windows
 from ...tasks.answer.task import QuestionAnswering
+from ...tasks.answer.windows import Windows
 from ...tasks.base import Task
-from ...tasks.classify.media import MediaClassification
-from ...tasks.classify.task import Classification
-from ...tasks.embed.task import TextEmbedding
+from ...tasks.classify.task import Classification, MediaClassification
+from ...tasks.embed import TextEmbedding
 from ...tasks.examples import Examples
-from ...tasks.generate.answer_examples import AnswerExamples
 from ...tasks.generate.examples import Blocks
-from ...tasks.generate.prompts import AnswerGeneration
+from ...tasks.generate.prompts import AnswerExamples, AnswerGeneration
 from ...tasks.generate.task import Generation
 from ...tasks.sequences import Sequences
-from ...tasks.transcribe.task import Transcription
+from ...tasks.transcribe import Transcription
 from ...tokenization.ragged import Ragged
 from .subject_maker import ANSWER_TOKENS, LONGEST, LOSS_TEXTS, PROMPTS, TEXTS, SubjectMaker
 

@@ -19,15 +19,18 @@ from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
 from ..base import EvaluationResult, Task, Units, needs_more, rotary_positions, search_settings_but
 from ..source_reader import on_device, tokens_on_device
-from .examples import AnsweringScores, HeldOutQuestions, WindowBatch, Windows
 from .reading import QuestionForm, Questions
 from .windows import (
     NO_ANSWER,
+    AnsweringScores,
+    HeldOutQuestions,
     Passage,
     QuestionEncoder,
     Scored,
     Window,
+    WindowBatch,
     WindowCutter,
+    Windows,
     best_spans,
     certainty,
     ranked,

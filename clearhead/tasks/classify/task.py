@@ -1,4 +1,4 @@
-"""Classification: an encoder with a score for each label (BERT, Devlin et al. 2019)."""
+"""Classification of texts, images and audio: an encoder with a score for each label (BERT, Devlin et al. 2019)."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -8,7 +8,8 @@ import numpy as np
 
 from ...config import DROPOUT, NEWEST, TASKS, Config, DecodeConfig
 from ...data.batches import Batches
-from ...data.forms import PairForm
+from ...data.forms import IMAGES, RECORDINGS, MediaForm, PairForm
+from ...data.media_encoding import MediaEncoder
 from ...decode.model_handle import ModelHandle, as_module
 from ...readers.column_roles import LABELLED
 from ...readers.pairs import Pairs
@@ -17,8 +18,9 @@ from ...scoring.class_scores import class_scores, confusion_table, draw_confusio
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
 from ..base import EvaluationResult, ExampleEncoder, Task, Units, check_filled, rotary_positions, search_settings_but
-from ..source_reader import SourceReader, TextReader, longest_text, on_device
-from .examples import HeldOutLabelled, LabelledEncoder, LabelledExamples, LabelScores, label_settings
+from ..media_kinds import Images, Recordings
+from ..source_reader import MediaReader, SourceReader, TextReader, longest_text, on_device
+from .examples import UNSEEN, HeldOutLabelled, LabelledEncoder, LabelledExamples, LabelScores, label_settings
 from .records import ClassRecord, Labelled, ranked
 
 if TYPE_CHECKING:
@@ -26,6 +28,14 @@ if TYPE_CHECKING:
 
     from ...inspection.views.explanation import Explanation
     from ...model.transformer import EncoderModel
+
+
+_OF_MEDIA: dict[str, Any] = {  # of images and audio alike
+    "model.dropout": 0.1,
+    "data.split": 0.05,
+    "train.best": NEWEST,
+    "train.eval_sentences": 5_000,
+}
 
 
 class Classification(Task):
@@ -246,3 +256,81 @@ class Classification(Task):
         """Compare the first of the scores `compared_by` of several models with that of the first one."""
         name = self.compared_by[0]
         return Comparison({name: compare_means([(system, it.singly()[name]) for system, it in systems])}, {})
+
+
+# --- images and audio: the encoder of texts with another front end (ViT, Dosovitskiy et al. 2021) --------------------
+
+
+class MediaClassification(Classification):
+    """Classification of images or audio."""
+
+    media: ClassVar[Images | Recordings]
+    unused = (
+        *("data.tokenizer", "data.vocab_size", "data.joint", "data.subword_dropout", "data.texts"),
+        *("data.label_kind", "data.normalise", "data.reverse", "model.n_token_types", "model.copy"),
+        *search_settings_but("batch_tokens"),
+    )
+
+    @classmethod
+    def derived(cls, config: Config) -> Mapping[str, Any]:
+        return cls.media.derived(config)
+
+    @classmethod
+    def from_data(cls, data: Any, config: Config) -> Mapping[str, Any]:
+        return {**label_settings(data, config), **cls.media.from_data(data, config)}
+
+    @classmethod
+    def texts(cls, data: Any) -> Sequence[str]:
+        """Return no texts: there's nothing to learn a tokenizer from."""
+        return ()
+
+    @property
+    def longest(self) -> tuple[int, str]:
+        return self.media.longest(self.config)
+
+    @cached_property
+    def reader(self) -> MediaReader:
+        return MediaReader(self.media.loader(self.config), self.config)
+
+    @property
+    def stored_as(self) -> tuple[str, str]:
+        return self.reader.loader.dtype, "<i4"
+
+    @property
+    def encoder(self) -> MediaEncoder:
+        numbers = {label: number for number, label in enumerate(self.labels)}
+
+        def targets(labels: Sequence[str]) -> list[list[int] | None]:
+            return [[numbers[label]] if label in numbers else None for label in labels]
+
+        length, setting = self.longest
+        return MediaEncoder(self.reader.loader, targets, UNSEEN, f"longer than {length} positions ({setting})")
+
+
+class ImageClassification(MediaClassification):
+    """Label images."""
+
+    media = Images()
+    form = MediaForm(IMAGES, "image")
+    units = Units("images", "patches", "label", "images", "pixels")
+    title = "An image classifier"
+    training_data = "labelled images"
+    usage = "image.png"
+    modalities = ("image",)
+    required: ClassVar[dict[str, Any]] = {**TASKS["classify"].needs, "data.modality": "image"}
+    defaults: ClassVar[dict[str, Any]] = {**_OF_MEDIA, **media.defaults}
+    unused = (*MediaClassification.unused, "data.max_len", "model.max_len")
+
+
+class AudioClassification(MediaClassification):
+    """Label recordings. Longer ones are cut."""
+
+    media = Recordings()
+    form = MediaForm(RECORDINGS, "audio")
+    units = Units("recordings", "positions", "label", "recordings", "samples")
+    title = "An audio classifier"
+    training_data = "labelled recordings"
+    usage = "recording.wav"
+    modalities = ("audio",)
+    required: ClassVar[dict[str, Any]] = {**TASKS["classify"].needs, "data.modality": "audio"}
+    defaults: ClassVar[dict[str, Any]] = {**_OF_MEDIA, **media.defaults, "data.max_len": 250}

@@ -22,7 +22,7 @@ from ...tokenization.normalise import NEVER
 from ...tokenization.offsets import unknown_texts
 from ...tokenization.ragged import Ragged
 from ..base import Units, rotary_positions, search_settings_but
-from ..denoise.task import MaskedTokens
+from ..denoise import MaskedTokens
 from ..examples import HeldOut
 from .fillings import Candidate, Filled, fill, spelling
 

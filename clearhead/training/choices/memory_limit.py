@@ -18,7 +18,7 @@ from ...config.values import counted, read_size
 from ...errors import ConfigError
 from ...folder.model_folder import weights_to_bytes
 from ...tasks.base import Dataset, Task, Units
-from ...tasks.denoise.masking import TOKENS_TO_FIND
+from ...tasks.denoise import TOKENS_TO_FIND
 from ...tokenization.ragged import IntArray
 from ..activations import Activations
 from ..memory import memory_in_use, peak_memory, release_freed_memory

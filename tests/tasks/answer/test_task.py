@@ -16,9 +16,9 @@ from clearhead.model.transformer import EncoderModel, build
 from clearhead.readers.questions import Answer, Article, Paragraph, Question, QuestionCorpus
 from clearhead.readers.skipped import Report
 from clearhead.scoring.answer_scores import answer_scores, closest_sentence, closest_window, first_sentence
-from clearhead.tasks.answer.examples import Windows
 from clearhead.tasks.answer.reading import QuestionForm
 from clearhead.tasks.answer.task import QuestionAnswering
+from clearhead.tasks.answer.windows import Windows
 from clearhead.tasks.loss import span_cross_entropy
 from clearhead.tokenization.source_and_target import train_tokenizers
 from tests.builders import make_questions

@@ -18,7 +18,7 @@ from clearhead.config.values import read_duration
 from clearhead.demo.phrasebook import split
 from clearhead.errors import TrainingError
 from clearhead.folder.model_folder import read_config
-from clearhead.tasks.translate.task import Translation
+from clearhead.tasks.translate import Translation
 from clearhead.training.choices import budget
 from clearhead.training.choices.budget import Measured, plan
 from clearhead.training.schedule import Deadline, Scoring, process_began

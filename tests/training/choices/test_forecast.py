@@ -9,7 +9,7 @@ import torch
 from clearhead.config import Config
 from clearhead.model.transformer import build
 from clearhead.tasks.examples import Examples
-from clearhead.tasks.translate.task import Translation
+from clearhead.tasks.translate import Translation
 from clearhead.tokenization.ragged import Ragged
 from clearhead.training.choices.memory_limit import forecast
 
@@ -93,7 +93,7 @@ import torch
 from clearhead.model.transformer import build
 from clearhead.tasks.loss import projected_cross_entropy
 from clearhead.tasks.examples import Examples
-from clearhead.tasks.translate.task import Translation
+from clearhead.tasks.translate import Translation
 from clearhead.tokenization.ragged import Ragged
 from clearhead.training.choices.memory_limit import forecast
 from clearhead.training.update import Update

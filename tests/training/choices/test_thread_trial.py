@@ -12,7 +12,7 @@ import torch
 from clearhead.api import train
 from clearhead.config import Config
 from clearhead.folder.model_folder import read_card, read_config
-from clearhead.tasks.translate.task import Translation
+from clearhead.tasks.translate import Translation
 from clearhead.training.choices import thread_trial
 from clearhead.training.choices.thread_trial import OtherPrograms, ThreadTiming, candidates, choose_threads, time_steps
 

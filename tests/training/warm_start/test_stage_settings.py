@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clearhead.config import Config
-from clearhead.tasks.denoise.task import denoising
+from clearhead.tasks.denoise import denoising
 from clearhead.tasks.registry import task_of
 from clearhead.training import warm_start
 from clearhead.training.report.card import training_command

@@ -87,7 +87,7 @@ def _records(app: "App", texts: list[str], settings: dict[str, Any]) -> list[Any
 def _readings(app: "App", texts: list[str]) -> "list[Reading]":
     """Return the unknown words of texts, and the number of tokens cut off."""
     from ....apps.answers import Reading
-    from ....tasks.embed.task import reader_of
+    from ....tasks.embed import reader_of
 
     _, cut = reader_of(app.task).encode(texts)
     return [Reading(tuple(app.tokenizers.source.unknown_words(text)), cut=it) for text, it in zip(texts, cut)]

@@ -10,7 +10,7 @@ from clearhead.api import load, train
 from clearhead.apps.embedder import Embedder
 from clearhead.config import Config
 from clearhead.errors import ConfigError, DataError
-from clearhead.tasks.embed.task import TextEmbedding
+from clearhead.tasks.embed import TextEmbedding
 from tests.builders import make_encoder_folder
 
 TEXTS = ["I am hungry.", "She sings.", "", "They sleep well, and we are here.", "I am hungry."]

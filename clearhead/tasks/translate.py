@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...config import TASKS, Config
-from ...data.corpus import origin_of
-from ...data.forms import PairForm
-from ...readers.column_roles import SENTENCES
-from ...scoring.translation_scores import Scores, TokenCounts, score, sentence_chrf
-from ..base import EvaluationResult, Units
-from ..examples import HeldOut
-from ..sequences import Sequences, token_numbers
+from ..config import TASKS, Config
+from ..data.corpus import origin_of
+from ..data.forms import PairForm
+from ..readers.column_roles import SENTENCES
+from ..scoring.translation_scores import Scores, TokenCounts, score, sentence_chrf
+from .base import EvaluationResult, Units
+from .examples import HeldOut
+from .sequences import Sequences, token_numbers
 
 if TYPE_CHECKING:
-    from ...scoring.bootstrap import Comparison
+    from ..scoring.bootstrap import Comparison
 
 
 class Translation(Sequences):
@@ -52,6 +52,6 @@ class Translation(Sequences):
         return values | token_numbers(scores)
 
     def compare(self, systems: Sequence[tuple[str, EvaluationResult]]) -> "Comparison":
-        from ...scoring.bootstrap import paired_bootstrap
+        from ..scoring.bootstrap import paired_bootstrap
 
         return paired_bootstrap([(name, it.answers) for name, it in systems], systems[0][1].references)

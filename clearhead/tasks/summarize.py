@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from ...config import TASKS, Config
-from ...data.forms import PairForm
-from ...readers.column_roles import SUMMARIES
-from ...scoring.summary_scores import Rouge, SummaryScores, first, longest, summary_scores
-from ...scoring.translation_scores import References, TokenCounts
-from ..base import EvaluationResult, Units, rotary_positions
-from ..examples import HeldOut
-from ..sequences import Sequences, measured_tokens, token_numbers
+from ..config import TASKS, Config
+from ..data.forms import PairForm
+from ..readers.column_roles import SUMMARIES
+from ..scoring.summary_scores import Rouge, SummaryScores, first, longest, summary_scores
+from ..scoring.translation_scores import References, TokenCounts
+from .base import EvaluationResult, Units, rotary_positions
+from .examples import HeldOut
+from .sequences import Sequences, measured_tokens, token_numbers
 
 _PARTS = 3  # sentences or turns in a baseline summary
 _BASELINES: dict[str, Callable[[str, int], str]] = {f"first_{_PARTS}": first, f"longest_{_PARTS}": longest}

@@ -9,7 +9,7 @@ from clearhead.errors import ConfigError
 from clearhead.model.transformer import EncoderModel, build
 from clearhead.readers.pairs import Pairs
 from clearhead.readers.skipped import Report
-from clearhead.tasks.denoise.task import MaskedSpans, MaskedTokens, denoising
+from clearhead.tasks.denoise import MaskedSpans, MaskedTokens, denoising
 from clearhead.tasks.registry import task_named
 from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
 

@@ -13,7 +13,7 @@ from clearhead.model.transformer import EncoderDecoder, build
 from clearhead.readers.pairs import Pairs, Report
 from clearhead.readers.skipped import Skipped
 from clearhead.tasks.examples import Examples
-from clearhead.tasks.translate.task import Translation
+from clearhead.tasks.translate import Translation
 from clearhead.tokenization.source_and_target import train_tokenizers
 from clearhead.training import run
 from clearhead.training.distributed.processes import Processes

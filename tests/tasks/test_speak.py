@@ -15,7 +15,7 @@ from clearhead.config import Config
 from clearhead.errors import ClearheadError, ConfigError, DataError, ModelError
 from clearhead.tasks.detect import with_modality
 from clearhead.tasks.registry import task_of
-from clearhead.tasks.speak.task import Speech
+from clearhead.tasks.speak import Speech
 from clearhead.training.signals import StoppedError
 from tests.builders import tone, write_wave
 from tests.serving.small_models import make

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.config import SpecialTokens
-from clearhead.tasks.denoise.masking import MaskVocabulary, count_to_find, hide_spans
+from clearhead.tasks.denoise import MaskVocabulary, count_to_find, hide_spans
 from clearhead.tokenization.ragged import Ragged
 
 BOS, EOS, PAD, UNK = 1, 2, 0, 3  # the special tokens of a new vocabulary

@@ -12,26 +12,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ...config import TASKS, Config, DecodeConfig
-from ...config.values import require
-from ...data.batches import Batches
-from ...data.forms import TextForm
-from ...data.running_text import Running
-from ...decode.model_handle import ModelHandle, as_module
-from ...errors import ConfigError
-from ...model.heads import pool
-from ...model.transformer import Encoder, evaluation
-from ...tokenization.ragged import IntArray, Ragged
-from ..base import EvaluationResult, Task, Units, check_filled, search_settings_but
-from ..classify.task import Classification
-from ..denoise.masking import PieceEncoder
-from ..examples import Examples, HeldOut
-from ..sequences import Sequences
-from ..source_reader import SourceReader, TextReader, longest_text
-from ..transcribe.task import Transcription
+from ..config import TASKS, Config, DecodeConfig
+from ..config.values import require
+from ..data.batches import Batches
+from ..data.forms import TextForm
+from ..data.running_text import Running
+from ..decode.model_handle import ModelHandle, as_module
+from ..errors import ConfigError
+from ..model.heads import pool
+from ..model.transformer import Encoder, evaluation
+from ..tokenization.ragged import IntArray, Ragged
+from .base import EvaluationResult, Task, Units, check_filled, search_settings_but
+from .classify.task import Classification
+from .denoise import PieceEncoder
+from .examples import Examples, HeldOut
+from .sequences import Sequences
+from .source_reader import SourceReader, TextReader, longest_text
+from .transcribe import Transcription
 
 if TYPE_CHECKING:
-    from ...inspection.views.explanation import Explanation
+    from ..inspection.views.explanation import Explanation
 
 _SHOWN = 6  # numbers of the embedding to show
 
@@ -94,8 +94,8 @@ class TextEmbedding(Task):
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
         """Embed one text and record every step. A long text is truncated. Raise DataError if the text is blank."""
-        from ...inspection.explaining import explain
-        from ...inspection.record.forward_pass import Pass
+        from ..inspection.explaining import explain
+        from ..inspection.record.forward_pass import Pass
 
         check_filled(text)
         [ids], _ = reader_of(self).encode([text])
@@ -126,7 +126,7 @@ def embed_sources(
     Raises:
         ConfigError: the model has no encoder, or a custom task reads images or recordings.
     """
-    from ...inspection.record.parts import stacks
+    from ..inspection.record.parts import stacks
 
     reader = reader_of(task)
     encoded = reader.joined(reader.encode(sources)[0])

@@ -13,8 +13,8 @@ from clearhead.readers.pairs import Pairs, Report
 from clearhead.scoring.summary_scores import first, longest, summary_scores
 from clearhead.scoring.translation_scores import TokenCounts
 from clearhead.tasks.registry import task_named
-from clearhead.tasks.summarize.task import Summarization
-from clearhead.tasks.translate.task import Translation
+from clearhead.tasks.summarize import Summarization
+from clearhead.tasks.translate import Translation
 from clearhead.tokenization.source_and_target import train_tokenizers
 from clearhead.training.update import Update
 

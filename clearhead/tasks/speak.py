@@ -7,23 +7,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...config import TASKS, Config
-from ...config.front_geometry import position_seconds
-from ...data.corpus import Corpus, origin_of
-from ...data.media_encoding import AudioLoader, MediaEncoder
-from ...data.spoken_pairs import CodeReader, SpokenEncoder, SpokenForm, learn_codebook
-from ...errors import DataError, ModelError
-from ...readers.pairs import Pairs, references
-from ...scoring.bootstrap import Estimate, FloatArray, estimates
-from ...scoring.speech_scores import mel_distortion
-from ...scoring.translation_scores import TokenCounts
-from ...tokenization.codebook import Codebook, Samples
-from ...tokenization.source_and_target import Tokenizers
-from ...tokenization.tokenizer import Tokenizer
-from ..base import EvaluationResult, Units
-from ..examples import Examples, HeldOut
-from ..media_kinds import Recordings
-from ..sequences import Sequences, measured_tokens, token_numbers
+from ..config import TASKS, Config
+from ..config.front_geometry import position_seconds
+from ..data.corpus import Corpus, origin_of
+from ..data.media_encoding import AudioLoader, MediaEncoder
+from ..data.spoken_pairs import CodeReader, SpokenEncoder, SpokenForm, learn_codebook
+from ..errors import DataError, ModelError
+from ..readers.pairs import Pairs, references
+from ..scoring.bootstrap import Estimate, FloatArray, estimates
+from ..scoring.speech_scores import mel_distortion
+from ..scoring.translation_scores import TokenCounts
+from ..tokenization.codebook import Codebook, Samples
+from ..tokenization.source_and_target import Tokenizers
+from ..tokenization.tokenizer import Tokenizer
+from .base import EvaluationResult, Units
+from .examples import Examples, HeldOut
+from .media_kinds import Recordings
+from .sequences import Sequences, measured_tokens, token_numbers
 
 _RECORDINGS = Recordings(side=2)
 _CODES = 1024  # default of data.vocab_size

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ...config import TASKS, Config
-from ...config.front_geometry import position_seconds
-from ...data.forms import TRANSCRIPTS, MediaForm
-from ...data.media_encoding import MediaEncoder
-from ...decode.audio_session import AudioSession
-from ...decode.session import Session
-from ...readers.pairs import Pairs, references
-from ...readers.skipped import Skipped
-from ...scoring.speech_scores import ErrorRate, error_rates
-from ...scoring.translation_scores import TokenCounts
-from ...tokenization.ragged import Ragged
-from ..base import EvaluationResult, Units
-from ..examples import Examples, HeldOut
-from ..media_kinds import Recordings
-from ..sequences import Sequences, measured_tokens, token_numbers
-from ..source_reader import MediaReader
+from ..config import TASKS, Config
+from ..config.front_geometry import position_seconds
+from ..data.forms import TRANSCRIPTS, MediaForm
+from ..data.media_encoding import MediaEncoder
+from ..decode.audio_session import AudioSession
+from ..decode.session import Session
+from ..readers.pairs import Pairs, references
+from ..readers.skipped import Skipped
+from ..scoring.speech_scores import ErrorRate, error_rates
+from ..scoring.translation_scores import TokenCounts
+from ..tokenization.ragged import Ragged
+from .base import EvaluationResult, Units
+from .examples import Examples, HeldOut
+from .media_kinds import Recordings
+from .sequences import Sequences, measured_tokens, token_numbers
+from .source_reader import MediaReader
 
 if TYPE_CHECKING:
-    from ...inspection.views.alignment import TokenTiming
+    from ..inspection.views.alignment import TokenTiming
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,9 @@ class Transcription(Sequences):
         """
         import torch
 
-        from ...inspection.record.recorder import record
-        from ...inspection.views.alignment import alignment_layer, timings
-        from ...model.transformer import evaluation
+        from ..inspection.record.recorder import record
+        from ..inspection.views.alignment import alignment_layer, timings
+        from ..model.transformer import evaluation
 
         if not pieces:
             return ()

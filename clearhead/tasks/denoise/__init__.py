@@ -1,1 +1,0 @@
-"""Recover masked tokens, as a warm start for other tasks."""

@@ -1,1 +1,0 @@
-"""Embed texts as vectors."""

@@ -1,1 +1,0 @@
-"""Summarize documents."""
