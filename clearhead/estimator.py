@@ -22,6 +22,7 @@ from .config import Config, messages
 from .errors import ConfigError, DataError
 from .exchange.targets import export_merged
 from .folder.adapters import is_adapter
+from .readers.lines import has_surrogate
 from .tasks.classify.records import Labelled
 
 try:
@@ -159,7 +160,7 @@ def _check_labels(texts: Sequence[str], labels: npt.NDArray[Any]) -> None:
 
 def _is_whole(text: str) -> bool:
     """Return whether a text can be stored in a text file: it has no NUL and no unpaired surrogate."""
-    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+    return "\0" not in text and not has_surrogate(text)
 
 
 def _names(classes: npt.NDArray[Any]) -> list[str]:

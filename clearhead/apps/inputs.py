@@ -58,13 +58,10 @@ def as_messages(messages: Any) -> Messages:
     return cast(Messages, found)
 
 
-def as_token_ids(ids: Any, size: int, what: str) -> list[int]:
-    """Return `ids` as a list of ints.
+def as_token_ids(ids: Any, size: int) -> list[int]:
+    """Return the `ids` of a prefix, one or a sequence of them, as a list of ints.
 
-    Args:
-        ids: one id, or a sequence of them.
-        size: number of tokens in the vocabulary.
-        what: name of the argument, for the error message.
+    `size` is the number of tokens in the vocabulary.
 
     Raises:
         DataError: something in it isn't the id of one of the vocabulary's tokens.
@@ -75,7 +72,7 @@ def as_token_ids(ids: Any, size: int, what: str) -> list[int]:
             raise DataError(
                 f"{describe_value(value)} isn't the id of a token",
                 expected=f"a list of whole numbers from 0 to {size - 1:,}",
-                name=what,
+                name="prefix",
                 value=value,
             )
     return [int(value) for value in found]

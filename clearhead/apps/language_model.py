@@ -177,7 +177,7 @@ class LanguageModel(App):
         """
         if "max_len" not in decode and "max_extra" in decode:
             decode["max_len"] = decode["max_extra"]
-        begin = as_token_ids(prefix, self.tokenizers.target.vocab_size, "prefix")
+        begin = as_token_ids(prefix, self.tokenizers.target.vocab_size)
         return self.task.explain(self.model, _as_prompt(text), self.decode_config(**(ONE | decode)), begin)
 
     def reading(self, text: str) -> Reading:

@@ -241,7 +241,7 @@ class Translator(App):
         """
         source, search = as_source(text, self.task.modalities), self.decode_config(**(ONE | decode))
         size = self.tokenizers.target.vocab_size
-        begin = self.task.prefix(prefix) if isinstance(prefix, str) else as_token_ids(prefix, size, "prefix")
+        begin = self.task.prefix(prefix) if isinstance(prefix, str) else as_token_ids(prefix, size)
         return self.task.explain(self.model, source, search, begin)
 
     def score(self, pairs: Any, *, alpha: float | None = None) -> tuple[list[Scored], Report]:

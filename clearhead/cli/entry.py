@@ -30,6 +30,7 @@ _SHARED = {
     **dict.fromkeys(("translate", "summarize", "transcribe"), "tasks.text_to_text"),
     "example": "demo",
     **dict.fromkeys(("import", "export"), "exchange"),
+    **dict.fromkeys(("evaluate", "score"), "evaluate"),
 }  # verbs that are in a file with others
 _NAMES = ("demo", "example", "course", "check", "train", "evaluate", *TASKS, "serve", *_LAST)
 _FILES = {

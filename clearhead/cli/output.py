@@ -97,13 +97,15 @@ def new_regular_file(name: str) -> Path:
     return path
 
 
-def new_file_of(ending: str, otherwise: str = " or use another option") -> Callable[[str], Path]:
+def new_file_of(ending: str) -> Callable[[str], Path]:
     """Return an argparse type for an output file with the given extension, such as png."""
 
     def checked(name: str) -> Path:
         path = new_file(name)
         if path.suffix.lower() != f".{ending}":
-            raise argparse.ArgumentTypeError(f"{name} doesn't end in .{ending}; add the extension{otherwise}")
+            raise argparse.ArgumentTypeError(
+                f"{name} doesn't end in .{ending}; add the extension or use another option"
+            )
         return path
 
     return checked

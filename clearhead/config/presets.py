@@ -15,11 +15,11 @@ user       the command line, a configuration file or a call
 unknown    a model folder written before origins were recorded
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from ..errors import ConfigError, suggestion, unknown
+from ..errors import suggestion, unknown
 from .task_spec import TASKS
 from .values import invalid, spell
 
@@ -210,10 +210,5 @@ def check_fits(name: str | None, task: str, needs: Mapping[str, Any]) -> None:
 def check_task(task: str | None) -> None:
     """Raise ConfigError unless a task is None, built in, or custom (`package.module:Task`)."""
     if task is not None and task not in TASKS and ":" not in task:
-        raise unknown_task(task, TASKS)
-
-
-def unknown_task(task: str, known: Iterable[str]) -> ConfigError:
-    """Return the ConfigError for an unknown task. The message lists the `known` ones."""
-    expected = f"{', '.join(known)} or package.module:Class"
-    return invalid("train.task", task, "isn't a task", expected=expected, fix=suggestion(task, known))
+        expected = f"{', '.join(TASKS)} or package.module:Class"
+        raise invalid("train.task", task, "isn't a task", expected=expected, fix=suggestion(task, TASKS))

@@ -16,7 +16,7 @@ from ..config import DataConfig
 from ..errors import DataError
 from .column_roles import LABELLED, SENTENCES, Roles, joined_labels
 from .columns import Sample, listed, rows_to_inspect
-from .lines import decode, shown, undecodable
+from .lines import decode, has_surrogate, shown, undecodable
 from .skipped import Report
 from .tables import Pair
 
@@ -312,6 +312,6 @@ def value_at(values: Any, path: Sequence[str]) -> tuple[Any, str]:
 
 def half_a_character(line: bytes, text: str) -> str | None:
     """Return a reason if escapes encode half a character, which no tokenizer can read."""
-    if b"\\u" in line and any("\ud800" <= letter <= "\udfff" for letter in text):
+    if b"\\u" in line and has_surrogate(text):
         return "half of a surrogate pair"
     return None

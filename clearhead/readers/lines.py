@@ -158,6 +158,11 @@ def decode(line: bytes) -> str | None:
         return None
 
 
+def has_surrogate(text: str) -> bool:
+    """Return whether a text has half of a surrogate pair, which UTF-8 can't encode. JSON's escapes can."""
+    return not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
 def undecodable(line: bytes) -> str:
     r"""Decode a line for a message. Bytes that aren't UTF-8 are written as \xe9."""
     return line.decode("utf-8", "backslashreplace")

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import DataError
 from .files import inputs
+from .lines import has_surrogate
 from .question_formats import Entry, is_table, read_json, read_qamr
 from .skipped import Report
 from .source import Source, as_paths
@@ -200,6 +201,6 @@ def _fault(entry: Entry) -> str | None:
     text = "".join((entry.context, entry.question, *(text for text, _ in entry.answers)))
     if "\0" in text:
         return "NUL character"
-    if any("\ud800" <= letter <= "\udfff" for letter in text):
+    if has_surrogate(text):
         return "half of a surrogate pair"
     return "is_impossible is true, but there's an answer" if entry.impossible and entry.answers else None

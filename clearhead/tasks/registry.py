@@ -3,8 +3,8 @@
 from importlib import import_module
 
 from ..config import TASKS, Config
-from ..config.custom_code import import_class, is_custom
-from ..config.presets import unknown_task
+from ..config.custom_code import import_class
+from ..config.presets import check_task
 from ..errors import ConfigError
 from .base import Task
 
@@ -38,9 +38,8 @@ def task_named(name: str) -> type[Task]:
     """
     if name in TASKS:
         return _imported(TASKS[name].task)
-    if is_custom(name):
-        return import_class("train.task", name, Task)  # type: ignore[type-abstract]
-    raise unknown_task(name, TASKS)
+    check_task(name)
+    return import_class("train.task", name, Task)  # type: ignore[type-abstract]
 
 
 def classes_of(name: str) -> list[type[Task]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...errors import DataError
 from ...readers.files import Input
-from ...readers.lines import MOST_BYTES, shown, whole_lines
+from ...readers.lines import MOST_BYTES, has_surrogate, shown, whole_lines
 from ...readers.rows import SEPARATOR_LINE, Dialect
 from .table_file import TableFile, TableRow, as_cell
 
@@ -54,7 +54,7 @@ class DelimitedTable(TableFile):
             if len(cells) != self.width:
                 raise self._wrong_width(line, record, len(cells))
             texts = self.read_texts([cells[place] for place in self.places])
-            if damaged := not all(map(_is_utf_8, texts)):
+            if damaged := any(map(has_surrogate, texts)):
                 texts = tuple(text.encode("utf-8", "surrogateescape").decode(errors="replace") for text in texts)
             yield TableRow(line, texts, damaged, record, len(record))
 
@@ -135,7 +135,3 @@ class DelimitedTable(TableFile):
         what, expected = f"{what}\n  {shown(record.strip())}", "as many in every row"
         fix = "correct the line; a cell that contains the separator needs quotes around it"
         return DataError(what, expected=expected, fix=fix, name=self.file.name, value=count, line=line)
-
-
-def _is_utf_8(text: str) -> bool:
-    return text.isascii() or not any("\udc80" <= letter <= "\udcff" for letter in text)

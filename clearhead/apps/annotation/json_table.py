@@ -6,7 +6,7 @@ from typing import Any
 from ...errors import DataError
 from ...readers.files import Input
 from ...readers.json_lines import BRACKET, json_text, read_object, value_at
-from ...readers.lines import shown, undecodable, whole_lines
+from ...readers.lines import has_surrogate, shown, undecodable, whole_lines
 from .table_file import TableFile, TableRow, as_json
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -45,7 +45,7 @@ class JsonTable(TableFile):
                 raise self._unreadable(number, line, why)
             self._keys.update(values)
             texts = self.read_texts([self._text(values, path, number, line) for path in self.paths])
-            if damaged := not all(map(_is_whole, texts)):
+            if damaged := any(map(has_surrogate, texts)):
                 texts = tuple(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in texts)
             yield TableRow(number, texts, damaged, before + line, len(line))
             before = b""
@@ -78,8 +78,3 @@ def _with_keys(line: bytes, names: Mapping[str, str], values: Sequence[Any]) -> 
     new = ", ".join(f"{as_json(name)}: {as_json(value)}" for name, value in zip(names, values))
     comma = b"" if inside.endswith(b"{") else b", "
     return inside + comma + new.encode() + begin[len(inside) :] + b"}" + rest
-
-
-def _is_whole(text: str) -> bool:
-    """Return whether a text has no half of a surrogate pair, which JSON can have."""
-    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)

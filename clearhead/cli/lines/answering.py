@@ -144,7 +144,7 @@ class LineAnswers:
         """
         self.engines = engines or self.engines
         with self._output_file() or nullcontext() as file:
-            self._run(groups, answer, file, stdin_of(piped))
+            self._run(groups, answer, file, sys.stdin.fileno() if piped and sys.stdin else None)
         if self.rejection is not None:
             say(self.rejection.said(self.n_rejected))
         if self.n_failed:
@@ -169,7 +169,11 @@ class LineAnswers:
             file.finish()
 
     def _input_size(self, descriptor: int | None) -> int | None:
-        return input_size(descriptor)
+        """Return the size of the input, if it's known: that of a regular file."""
+        if descriptor is None:
+            return None
+        found = os.fstat(descriptor)
+        return found.st_size if stat.S_ISREG(found.st_mode) else None
 
     def _output_file(self, *, whole: bool = False, **facts: str) -> "OutputFile | None":
         """Open the output file. `facts` are what else the answers depend on; see `OutputFile`."""
@@ -232,19 +236,6 @@ class _Counter:
         """Return the number of bytes that aren't answered, or 0 if it isn't known."""
         skipped = self._file.skipped if self._file else 0
         return max(0, (self._size or 0) - skipped - self._bytes)
-
-
-def stdin_of(piped: bool) -> int | None:
-    """Return the descriptor of standard input if lines are read from it."""
-    return sys.stdin.fileno() if piped and sys.stdin else None
-
-
-def input_size(descriptor: int | None) -> int | None:
-    """Return the size of a regular file, or None."""
-    if descriptor is None:
-        return None
-    found = os.fstat(descriptor)
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 class MediaInputs:

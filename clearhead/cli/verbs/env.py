@@ -45,19 +45,15 @@ def _version(library: str) -> str:
 def _choices() -> dict[str, Any]:
     """Return the settings that training would choose here, or the error if torch's installation is broken."""
     try:
-        return _chosen()
+        import torch
+
+        from ...config import Config
+        from ...training.choices.hyperparameters import choose_machine
+
+        chosen = choose_machine(Config())[0].train
+        cards = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     except Exception as error:  # importing torch and its libraries can fail in many ways
         return {"device": f"can't be chosen: {type(error).__name__}: {' '.join(str(error).split())}"}
-
-
-def _chosen() -> dict[str, Any]:
-    import torch
-
-    from ...config import Config
-    from ...training.choices.hyperparameters import choose_machine
-
-    chosen = choose_machine(Config())[0].train
-    cards = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     return {
         "graphics": ", ".join(cards) or "none",
         "device": chosen.device,

@@ -1,18 +1,26 @@
-"""`clearhead evaluate`: score one model, or compare several, on held-out data."""
+"""`clearhead evaluate` and `clearhead score`: score models on held-out data, and existing answers with a model."""
 
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...config.messages import printable, say
 from ...errors import TrainingError
-from ..models import FILES, add_reading_options, add_search_options, open_models, read_as_trained
+from ..models import (
+    FILES,
+    add_model_options,
+    add_reading_options,
+    add_search_options,
+    open_model,
+    open_models,
+    read_as_trained,
+)
 from ..output import TABLES, new_file, to_json
 from ..parser import Options, Parser, UsageError, Verb
 
 if TYPE_CHECKING:
-    from ...api import App, Evaluation
+    from ...api import App, Evaluation, Translator
     from ...scoring.bootstrap import Compared, Comparison
     from ...scoring.score_labels import Label
     from ...tasks.base import Task
@@ -189,7 +197,7 @@ def _shortened(text: str) -> str:
     return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
 
 
-VERB = Verb(
+EVALUATE = Verb(
     name="evaluate",
     summary="score models on held-out data and write evaluation.json to their folders",
     usage="DIR [DIR ...] --data FILE [FILE] [--references FILE ...] [options]",
@@ -203,4 +211,36 @@ VERB = Verb(
     add_options=_add_options,
     run=_run,
     less_memory="lower --batch-tokens to use less",
+)
+
+
+# --- scores of existing answers
+
+
+def _add_score_options(parser: Parser) -> None:
+    add_model_options(parser, ["decode.alpha"])
+    parser.add_argument("files", nargs="*", metavar="FILE", help=FILES)
+    add_reading_options(parser)
+    parser.add_flag("--json", "print JSON lines with tokens and log-probabilities")
+
+
+def _run_score(options: Options) -> None:
+    if not options.files:
+        raise UsageError("no file of pairs is given", expected=FILES)
+    app, decode = open_model(options, "translate", "summarize", one_answer=False)
+    pairs = read_as_trained([app], options.files, options)
+    scored, report = cast("Translator", app).score(pairs, **decode)
+    say(str(report))
+    for each in scored:
+        values = f"{each.line}\t{each.log_probability:.6f}\t{each.score:.6f}"
+        print(to_json(each.to_dict()) if options.json else values)
+
+
+SCORE = Verb(
+    name="score",
+    summary="print the line number, log-probability and length-normalised score of each pair in a file",
+    usage="DIR FILE [FILE] [options]",
+    examples=("clearhead score models/en-fr pairs.tsv", "clearhead score models/en-fr text.en text.fr --json"),
+    add_options=_add_score_options,
+    run=_run_score,
 )

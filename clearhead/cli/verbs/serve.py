@@ -34,9 +34,10 @@ def _add_options(parser: Parser) -> None:
     parser.add_repeatable("--allow-host", "NAME", text)
     parser.add_repeatable("--cors", "ORIGIN", "let scripts of this website use the server; can be repeated")
     parser.add_flag("--log-texts", "write the texts of requests to the access log")
-    for limit in fields(RequestLimits):
+    defaults = RequestLimits()
+    for limit in fields(defaults):
         text = f"{limit.metadata['help']} (default: {limit.default:,})"
-        parser.add_number(f"--max-{limit.name}", parser.rare(text), least=1)
+        parser.add_number(f"--max-{limit.name}", parser.rare(text), least=1, default=getattr(defaults, limit.name))
     add_search_options(parser, _SETTINGS, several_adapters=True)
 
 
@@ -61,7 +62,8 @@ def _run(options: Options) -> None:
     def load(folder: str, adapter: str | None = None) -> "App":
         return _prepared(_load(folder, options, adapter))
 
-    shelf = ModelShelf(adapted, load, _limits(options))
+    limits = RequestLimits(**{limit.name: getattr(options, f"max_{limit.name}") for limit in fields(RequestLimits)})
+    shelf = ModelShelf(adapted, load, limits)
     if options.host not in _LOCAL:
         say(f"--host {options.host}: other machines can send requests, and texts travel unencrypted")
         if not options.api_key_file:
@@ -105,12 +107,6 @@ def _keys(name: str | None) -> list[str]:
     if not keys:
         raise ConfigError(f"{name} has no keys", expected="one key per line", name="--api-key-file", value=name)
     return keys
-
-
-def _limits(options: Options) -> RequestLimits:
-    """Return the limits that the options ask for."""
-    given = {limit.name: getattr(options, f"max_{limit.name}") for limit in fields(RequestLimits)}
-    return RequestLimits(**{name: it for name, it in given.items() if it is not None})
 
 
 VERB = Verb(
