@@ -18,12 +18,13 @@ from ..readers.documents import Piece
 from ..readers.lines import shown
 from ..tasks.detect import find_task, with_modality, with_task
 from ..tasks.registry import task_of
-from .clean_files import expect_outputs, write_clean
-from .findings import DataCheck, Finding
+from .clean_files import Change, expect_outputs, write_clean
+from .findings import KINDS, DataCheck, Finding
 from .label_noise import label_noise
 from .languages import Column, copies, language_faults
 from .misalignment import alignment_faults
 from .near_duplicates import near_duplicates
+from .repair import repaired
 from .text_faults import boilerplate, decoding_faults, personal_data, rare_characters
 
 _MOST, _CELLS = 50_000, 16_000_000  # examples of a part, and products of the lengths of source and target in words
@@ -41,11 +42,16 @@ class Faults:
     """The faults of some examples, by their index: {index: {kind: reason}}."""
 
     found: dict[int, dict[str, str]] = field(default_factory=dict)
+    partners: dict[int, int] = field(default_factory=dict)  # the examples that have the targets of shifted ones
 
     def add(self, kind: str, faults: Iterable[tuple[int, str]]) -> None:
         """Add faults of a kind, as (index, reason). The first reason of an example is kept."""
         for place, reason in faults:
             self.found.setdefault(place, {}).setdefault(kind, reason)
+
+    def dropped(self) -> set[int]:
+        """Return the examples that a clean file leaves out."""
+        return self.places(*(kind for kind, it in KINDS.items() if not it.kept))
 
     def places(self, *kinds: str) -> set[int]:
         """Return the examples that have a fault of these kinds."""
@@ -73,7 +79,12 @@ def first_look(examples: Iterable[Example], *, of_pairs: bool) -> str:
 
 
 def check_data(
-    config: Config, say: Callable[[str], None], out: Sequence[Path] = (), dropped: Path | None = None
+    config: Config,
+    say: Callable[[str], None],
+    out: Sequence[Path] = (),
+    dropped: Path | None = None,
+    *,
+    repair: bool = False,
 ) -> DataCheck:
     """Look for faulty lines in data.train, and for leaks from data.valid and data.test.
 
@@ -82,6 +93,7 @@ def check_data(
         say: receives messages.
         out: files for the lines that aren't faulty, one for each side of aligned files (see `write_clean`).
         dropped: a file for the others.
+        repair: write lines whose fault can be undone with certainty to `out`, too.
 
     Raises:
         DataError: the data can't be read, or isn't text, pairs of texts, or texts with labels.
@@ -99,6 +111,7 @@ def check_data(
         raise DataError(what, expected="pairs of texts, texts with labels, or running text", value=task.verb)
     held_out = {name: _texts(form, paths, config) for name, paths in _held_out(config).items()}
     findings, lines, notes, n_parts, seen = list[Finding](), array("q"), dict[str, None](), 0, Seen()
+    changed = dict[int, Change]()
     with form.open(config.data.train, config.data) as source:
         expect_outputs(source, out)
         source.report.most = sys.maxsize  # every unusable line
@@ -108,18 +121,23 @@ def check_data(
             lines.extend(line for line, *_ in part)
             faults, said = _check(part, kind, config, seen, held_out)
             notes |= dict.fromkeys(said)
+            new = _repaired(part, faults, kind, config, seen, held_out) if repair else {}
+            changed |= {part[place][0]: (part[place][1:], it) for place, it in new.items()}
             for place, found in sorted(faults.found.items()):
                 line, *sides = part[place]
-                text = "" if "personal" in found else "\t".join(filter(None, sides))
-                findings += [Finding(line, name, reason, text) for name, reason in found.items()]
+                text, better = (
+                    "" if "personal" in found else "\t".join(filter(None, it)) for it in (sides, new.get(place, ()))
+                )
+                put = better if place in new else None
+                findings += [Finding(line, name, reason, text, put) for name, reason in found.items()]
         report = source.report
         findings += [Finding(it.line, "unreadable", it.reason, it.text) for it in report.examples]
         if n_parts > 1:
             notes[f"checked in {n_parts:,} parts, each for itself, except for repeated lines"] = None
         report = replace(report, examples=[], skipped={})
-        check = DataCheck(report, kind, lines, sorted(findings, key=lambda it: it.line), [*notes])
+        check = DataCheck(report, kind, lines, sorted(findings, key=lambda it: it.line), [*notes], repair)
         if out or dropped:
-            write_clean(source, check, out, dropped)
+            check = check.without_repair(write_clean(source, check, out, dropped, changed))
     return check
 
 
@@ -193,6 +211,18 @@ def _check(
     return faults, notes
 
 
+def _repaired(
+    part: list[Example], faults: Faults, kind: str, config: Config, seen: Seen, held_out: dict[str, dict[str, str]]
+) -> dict[int, tuple[str, str]]:
+    """Return repaired sources and targets by index: those without a fault in the clean file that they're part of."""
+    new = repaired(part, faults.found, faults.partners)
+    dropped = faults.dropped().difference(new)
+    kept = [place for place in range(len(part)) if place not in dropped]
+    clean = [(part[place][0], *new.get(place, part[place][1:])) for place in kept]
+    wrong = {kept[it] for it in _check(clean, kind, config, seen, held_out)[0].dropped()} if new else set[int]()
+    return {place: it for place, it in new.items() if place not in wrong}
+
+
 def _model_faults(faults: Faults, part: list[Example], sides: list[list[str]], kind: str) -> list[str]:
     """Add the faults that models of the data find, and return notes on checks that weren't possible."""
     columns = [Column(side) for side in sides]
@@ -211,11 +241,12 @@ def _model_faults(faults: Faults, part: list[Example], sides: list[list[str]], k
     if kind == "texts":
         return found.notes
     shunned = faults.places("encoding", "swapped", "copied", "language")
-    shifted, unrelated, odd, notes = alignment_faults([line for line, *_ in part], sides[0], sides[1], shunned)
-    faults.add("shifted", shifted)
-    faults.add("mismatched", unrelated)
-    faults.add("length", odd)
-    return [*found.notes, *notes]
+    pairs = alignment_faults([line for line, *_ in part], sides[0], sides[1], shunned)
+    faults.add("shifted", pairs.shifted)
+    faults.add("mismatched", pairs.unrelated)
+    faults.add("length", pairs.odd)
+    faults.partners = pairs.partners
+    return [*found.notes, *pairs.notes]
 
 
 def _is_long(text: str, most: int) -> bool:

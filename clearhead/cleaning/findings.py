@@ -1,8 +1,8 @@
 """Findings of a data check: what kinds there are, which lines have them, and their summary."""
 
 from array import array
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..readers.lines import shown
@@ -44,12 +44,13 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault of a line, with the reason for this verdict. Lines count from 1."""
+    """A fault of a line, with the reason for this verdict, and the text of the repaired line. Lines count from 1."""
 
     line: int
     kind: str
     reason: str
     text: str
+    repaired: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class DataCheck:
         lines: the first line of each example that can be used.
         findings: all faults, sorted by line.
         notes: what couldn't be checked, and other remarks.
+        repair: whether faults were undone where that's possible.
     """
 
     report: Report
@@ -69,6 +71,7 @@ class DataCheck:
     lines: "array[int]"
     findings: Sequence[Finding]
     notes: Sequence[str] = field(default=())
+    repair: bool = False
 
     @property
     def counts(self) -> dict[str, int]:
@@ -78,8 +81,18 @@ class DataCheck:
             lines[it.kind].add(it.line)
         return {kind: len(found) for kind, found in lines.items() if found}
 
-    def dropped(self) -> dict[int, list[Finding]]:
-        """Return the findings of the lines that a clean file leaves out."""
+    def dropped(self) -> set[int]:
+        """Return the lines that a clean file leaves out."""
+        return {line for line, found in self.faulty().items() if found[0].repaired is None}
+
+    def without_repair(self, lines: Collection[int]) -> "DataCheck":
+        """Return the check with some lines dropped instead of repaired, since their format can't hold the new text."""
+        note = f"{len(lines):,} more could be repaired, but not written in the format of the data"
+        findings = [replace(it, repaired=None) if it.line in lines else it for it in self.findings]
+        return replace(self, findings=findings, notes=[*self.notes, note]) if lines else self
+
+    def faulty(self) -> dict[int, list[Finding]]:
+        """Return the findings of the lines that a clean file leaves out, or has in another form."""
         found: dict[int, list[Finding]] = {}
         for it in self.findings:
             if not KINDS[it.kind].kept:
@@ -88,8 +101,10 @@ class DataCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON values. Lines with personal data have no text."""
-        findings = [{"line": it.line, "kind": it.kind, "reason": it.reason, "text": it.text} for it in self.findings]
-        kept = self.report.used - len(self.dropped().keys() - self._unreadable)
+        findings = [vars(it) for it in self.findings]
+        if not self.repair:
+            findings = [{key: value for key, value in it.items() if key != "repaired"} for it in findings]
+        kept = self.report.used - len(self.dropped() - self._unreadable)
         head = {"files": [*self.report.paths], self.examples: self.report.used, "kept": kept}
         return {**head, "counts": self.counts, "notes": [*self.notes], "findings": findings}
 
@@ -98,11 +113,13 @@ class DataCheck:
         return {it.line for it in self.findings if it.kind == "unreadable"}
 
     def __str__(self) -> str:
-        n_dropped = len(self.dropped().keys() - self._unreadable)
-        share = n_dropped / max(1, self.report.used)
-        rows = [str(self.report), f"{n_dropped:,} of {self.report.used:,} {self.examples} look faulty ({share:.1%})"]
+        faulty = self.faulty().keys() - self._unreadable
+        share, repaired = len(faulty) / max(1, self.report.used), faulty - self.dropped()
+        some = f"{len(faulty):,} of {self.report.used:,} {self.examples} look faulty ({share:.1%})"
+        rows = [str(self.report), some + f"; {len(repaired):,} repaired" * self.repair]
         for kind, count in self.counts.items():
-            rows.append(f"  {kind:<11} {count:>7,}  {KINDS[kind].about}")
+            fixed = len({it.line for it in self.findings if it.kind == kind} & repaired)
+            rows.append(f"  {kind:<11} {count:>7,}  {KINDS[kind].about}" + f"; {fixed:,} repaired" * bool(fixed))
             rows += _examples(it for it in self.findings if it.kind == kind)
         return "\n".join([*rows, *(f"note: {note}" for note in self.notes)])
 

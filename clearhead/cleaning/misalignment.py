@@ -5,6 +5,7 @@ the lines finds where the targets are shifted by some lines, or unrelated.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,43 +26,57 @@ _WORDS = 4  # minimum difference in words of a truncated text
 Faults = list[tuple[int, str]]
 
 
+class AlignmentFaults(NamedTuple):
+    """The indices of faulty pairs, each with a reason, and notes on what wasn't checked.
+
+    `partners` are the pairs that have the targets of shifted ones: {index: index}.
+    """
+
+    shifted: Faults
+    unrelated: Faults
+    odd: Faults
+    notes: list[str]
+    partners: dict[int, int]
+
+
 def alignment_faults(
     lines: Sequence[int], sources: Sequence[str], targets: Sequence[str], shunned: set[int]
-) -> tuple[Faults, Faults, Faults, list[str]]:
+) -> AlignmentFaults:
     """Find shifted, unrelated, and truncated or merged pairs.
 
     Args:
         lines: the line of each pair, for the reasons.
         shunned: indices of pairs not to learn from or to judge.
-
-    Returns:
-        The indices of the pairs of each kind, with reasons, and notes on what wasn't checked.
     """
+    found = AlignmentFaults([], [], [], [], {})
     n = len(sources)
     if n < _FEWEST:
-        return [], [], [], [f"alignment wasn't checked: fewer than {_FEWEST} pairs"]
+        found.notes.append(f"alignment wasn't checked: fewer than {_FEWEST} pairs")
+        return found
     usable = np.ones(n)
     usable[sorted(shunned)] = 0
     evidence = _Evidence(sources, targets, usable)
     if evidence.apart < _APART:
-        return [], [], [], ["alignment wasn't checked: too few words are translated often enough to tell"]
+        found.notes.append("alignment wasn't checked: too few words are translated often enough to tell")
+        return found
     right = evidence.of(0) * usable
     doubtful = np.flatnonzero(np.convolve(right < _DOUBT, np.ones(2 * _AROUND + 1), "same") > 0)
     shifted = np.full((len(_SHIFTS), n), -_SURE) * usable
     for row, shift in zip(shifted, _SHIFTS):
         row[doubtful] = evidence.of(shift, doubtful) * usable[doubtful]
     states = _states(right, shifted)
-    found: tuple[Faults, Faults] = ([], [])
     near = np.convolve((states > 0) & (states <= len(_SHIFTS)), [1, 1, 1], "same") > 0
     for place in np.flatnonzero((states > 0) & (usable > 0)).tolist():
         state = states[place]
         if state <= len(_SHIFTS):
-            found[0].append((place, f"its target is on line {lines[place + _SHIFTS[state - 1]]:,}"))
+            found.partners[place] = place + _SHIFTS[state - 1]
+            found.shifted.append((place, f"its target is on line {lines[found.partners[place]]:,}"))
         elif near[place]:
-            found[0].append((place, "at the edge of a shifted block"))
+            found.shifted.append((place, "at the edge of a shifted block"))
         else:
-            found[1].append((place, "no words that translate each other"))
-    return *found, _odd_lengths(evidence, usable * (states == 0) * (right > -_DOUBT)), []
+            found.unrelated.append((place, "no words that translate each other"))
+    found.odd.extend(_odd_lengths(evidence, usable * (states == 0) * (right > -_DOUBT)))
+    return found
 
 
 class _Evidence:

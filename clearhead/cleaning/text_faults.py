@@ -53,6 +53,13 @@ class _Codec:
             return ""
         return found if any(first <= ord(found) <= last for first, last in _LIKELY) else ""
 
+    def decoded_again(self, text: str) -> str:
+        """Return a text whose UTF-8 was decoded with this encoding, or "" if that isn't possible."""
+        try:
+            return bytes(ord(it) if it.isascii() else self.bytes[it] for it in text).decode()
+        except (KeyError, UnicodeDecodeError):
+            return ""
+
 
 @cache
 def _codecs() -> list[_Codec]:
@@ -88,6 +95,14 @@ def misdecoded(text: str) -> str:
     if "Ã " in text and re.search(r"(?<![A-Z\xc0-\xde])Ã (?![A-Z\xc0-\xde])", text):
         return "Ã in place of à"
     return "letters of two scripts in a word" if _MIXED.search(text) else ""
+
+
+def restored(text: str) -> str:
+    """Return a text that was decoded wrongly, also several times, as it should be, if that's certain."""
+    if misdecoded(text):
+        again = (restored(it) for codec in _codecs() if (it := codec.decoded_again(text)) not in ("", text))
+        return next((it for it in again if not misdecoded(it)), text)
+    return text
 
 
 def _is_sure(text: str, found: "re.Match[str]") -> bool:

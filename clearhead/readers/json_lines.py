@@ -23,6 +23,7 @@ from .tables import Pair
 _USUAL = 0.5  # share of the first objects that must have a key
 BRACKET = "bracket of a JSON array"  # the reason for a line that is only "[" or "]"
 _ELEMENT = re.compile(r"(?!\[.*\]$)\[?\s*(\{.*\})\s*[,\]]?")  # an object in an array with an element per line
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BEGUN = re.compile(rb"""\{\s*["']""")  # an object with a key, in JSON or another language
 
 
@@ -93,6 +94,27 @@ class JsonLines:
             report.notes.append(f"lines with several values in {self.names[1]}: {several:,}; each value makes a pair")
         report.lines += number - brackets
         return number
+
+    def replaced(self, record: str, old: Sequence[str], new: Sequence[str]) -> str | None:
+        """Return an object, and what follows it, with another source and target, or None if it can't hold them.
+
+        Args:
+            record: an object, and what follows it, with the line ends.
+            old: its source and target, as they were read.
+            new: what replaces them. Everything else stays the same.
+        """
+        line, end, rest = record.partition("\n")
+        for path, before, after in zip((*self.sources[:1], self.target), old, new):
+            values = read_object(line.encode())[0]
+            if before == after:
+                continue
+            if len(self.sources) > 1 or value_at(values, path)[0] != before:
+                return None
+            value_at(values, path[:-1])[0][path[-1]] = after
+            spelled = json.dumps(after, ensure_ascii=line.isascii())
+            tries = (line[: it.start()] + spelled + line[it.end() :] for it in _STRING.finditer(line))
+            line = next((it for it in tries if read_object(it.encode())[0] == values), "")
+        return line + end + rest if line else None
 
     def _source(self, values: dict[str, Any]) -> tuple[str, str]:
         """Return the text and "", or "" and the reason why there is none."""

@@ -116,6 +116,7 @@ class PairSource(Source):
         rows = self._folders.rows if self._folders else ()
         super().__init__(paths, [[Input(name) for _, name, _ in rows]] if rows else [inputs(path) for path in paths])
         self._pairs: list[Pair] | None = None
+        self._forms: list[Table | JsonLines] = []  # of each file, in the last pass
 
     @property
     def is_aligned(self) -> bool:
@@ -165,6 +166,17 @@ class PairSource(Source):
             raise DataError(what, fix=fix, name=name, value=report.skipped)
         self.report, self._pairs = report, kept
 
+    def rewritten(self, place: int, records: Sequence[str], old: Sequence[str], new: Sequence[str]) -> list[str] | None:
+        """Return the lines of a pair with other texts, or None if its format can't hold them. Folders of labels can't.
+
+        Args:
+            place, records, old, new: see `Source`.
+        """
+        if self.is_aligned:
+            return super().rewritten(place, records, old, new)
+        found = self._forms[place].replaced(records[0], old, new) if self._forms else None
+        return None if found is None else [found]
+
     def _rows(self, report: Report) -> Iterator[Pair]:
         if self._folders is not None:
             return self._labelled(self._folders, report)
@@ -195,7 +207,7 @@ class PairSource(Source):
     def _tables(self, report: Report) -> Iterator[Pair]:
         """Yield the pairs of one file, or of the files of a folder one after another."""
         (files,), before = self.sides, 0
-        forms = _forms(files, self._data, self.roles)
+        self._forms = forms = _forms(files, self._data, self.roles)
         report.form = str(forms[0]) + (", reversed" if self._data.reverse else "")
         quoted = isinstance(forms[0], Table) and forms[0].dialect.quoted  # a row may have several lines
         report.unit = "rows" if quoted or isinstance(files[0], Rows) else "lines"

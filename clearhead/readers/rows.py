@@ -6,7 +6,7 @@ otherwise, a typo could swallow the rest of the file.
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .lines import decode, undecodable
@@ -36,6 +36,40 @@ class Dialect:
     separator: str
     quoted: bool
     cuts: int = -1
+
+    def spelled(self, cell: str) -> str:
+        """Return the text of a cell with quotes if it needs them. Without quotes, it can't have line breaks or tabs."""
+        special = "[" + re.escape(self.separator) + r"\r\n" + '"' * self.quoted + "]"
+        if not re.search(special, cell):
+            return cell
+        return '"' + cell.replace('"', '""') + '"' if self.quoted else re.sub(special, " ", cell)
+
+    def replaced(self, record: str, old: Mapping[int, str], new: Mapping[int, str]) -> str | None:
+        """Return the text of a row, and what follows it, with other cells, or None if the row can't hold them.
+
+        Args:
+            record: all lines of the row, with their ends.
+            old: cells by their places.
+            new: what replaces them. All other cells stay as they're written.
+        """
+        lines = record.split("\n")
+        row = next(self.rows(it.removesuffix("\r").encode() for it in lines), None)
+        if row is None or row[2] is None or any(row[2][place] != cell for place, cell in old.items()):
+            return None
+        n_lines, cells, mark = row[1].count("\n") + 1, row[2], re.escape(self.separator)
+        text = "\n".join(lines[:n_lines]).removesuffix("\r")
+        written = text.split(self.separator, self.cuts)
+        if self.quoted:
+            written = re.findall(f'("(?:[^"]|"")*"|[^{mark}]*){mark}', text + self.separator)
+        if len(written) != len(cells):
+            return None
+        for place, cell in new.items():
+            cells[place], spelled = cell, self.spelled(cell)
+            again = written[place].startswith('"') and self.quoted and spelled == cell
+            written[place] = f'"{cell}"' if again else spelled
+        changed = self.separator.join(written)
+        found = next(self.rows(it.removesuffix("\r").encode() for it in changed.split("\n")), None)
+        return changed + record[len(text) :] if found and found[2] == cells else None
 
     def rows(self, lines: Iterable[bytes]) -> Iterator[Row]:
         """Yield the rows of lines without their ends. A first line that tells a spreadsheet `sep=;` is skipped."""

@@ -83,6 +83,21 @@ class Source:
             name = " and ".join(self.report.paths)
             raise DataError(f"{name} changed while being read", fix="run the command again", name=name)
 
+    def rewritten(self, place: int, records: Sequence[str], old: Sequence[str], new: Sequence[str]) -> list[str] | None:
+        """Return the lines of an example with other texts, or None if its format can't hold them.
+
+        Args:
+            place: which of the files of a side the example is in.
+            records: the lines of each side, with their ends. The texts of plain text and aligned files are first lines.
+            old: the texts of the example, as they were read.
+            new: what replaces them. Everything else stays the same.
+        """
+        texts = [record.split("\n")[0].removesuffix("\r") for record in records]
+        changed = {one: other for one, other in zip(old, new) if one != other}
+        if any(texts.count(it) != 1 or "\n" in changed[it] for it in changed):
+            return None
+        return [changed.get(text, text) + record[len(text) :] for text, record in zip(texts, records)]
+
 
 def as_paths(data: Any) -> list[str | Path | Input]:
     """Convert data to paths, or to one `Rows` with the examples, for a reader.

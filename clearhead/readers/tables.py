@@ -122,6 +122,19 @@ class Table:
         report.lines += n_rows - bool(n_rows and self.header)
         return number + text.count("\n")
 
+    def replaced(self, record: str, old: Sequence[str], new: Sequence[str]) -> str | None:
+        """Return a row, and what follows it, with another source and target, or None if it can't hold them.
+
+        Args:
+            record: a row, and what follows it, with the line ends.
+            old: its source and target, as they were read.
+            new: what replaces them. Everything else stays the same.
+        """
+        sources, target = self.columns
+        changed = {at: it for at, *it in zip((sources[0], target), old, new) if it[0] != it[1]}
+        before, after = ({at: it[side] for at, it in changed.items()} for side in (0, 1))
+        return self.dialect.replaced(record, before, after) if len(sources) == 1 else None
+
     def _pair(self, cells: Sequence[str]) -> tuple[str, str, str]:
         """Return source and target, and the reason why they're unusable or ""."""
         source, wrong = self._source(cells), ""

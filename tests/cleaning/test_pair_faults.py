@@ -1,13 +1,18 @@
 """Faults planted in pairs of two invented languages, whose words translate one another."""
 
+import json
 import random
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from clearhead.cleaning.checkup import check_data
 from clearhead.cleaning.languages import Column, LanguageFaults
 from clearhead.cleaning.languages import language_faults as faults_of_columns
 from clearhead.cleaning.misalignment import alignment_faults
 from clearhead.cleaning.near_duplicates import near_duplicates
+from clearhead.config import Config, DataConfig, TrainConfig
 
 N = 600
 
@@ -50,7 +55,7 @@ def places(faults: list[tuple[int, str]]) -> list[int]:
 def test_clean_pairs_have_no_faults(pairs: list[tuple[str, str]]) -> None:
     found = language_faults(*sides(pairs), set())
     assert not (found.swapped or found.copied or found.language or found.notes)
-    shifted, unrelated, odd, notes = alignment_faults(range(N), *sides(pairs), set())
+    shifted, unrelated, odd, notes, _ = alignment_faults(range(N), *sides(pairs), set())
     assert not (shifted or unrelated or odd or notes)
 
 
@@ -72,9 +77,10 @@ def test_a_block_of_shifted_targets_is_found_with_the_lines_they_belong_to(pairs
     sources, targets = sides(pairs)
     block = range(100, 112)
     targets[block.start : block.stop] = [*targets[block.start + 1 : block.stop], targets[block.start]]
-    shifted, unrelated, _, _ = alignment_faults(range(1, N + 1), sources, targets, set())
+    shifted, unrelated, _, _, partners = alignment_faults(range(1, N + 1), sources, targets, set())
     assert {*places(shifted), *places(unrelated)} <= {*block} and len(shifted) >= len(block) - 1
     assert dict(shifted)[105] == "its target is on line 105"  # that of line 106 is one line above
+    assert partners[105] == 104
 
 
 def test_a_cut_target_is_too_short(pairs: list[tuple[str, str]]) -> None:
@@ -82,7 +88,7 @@ def test_a_cut_target_is_too_short(pairs: list[tuple[str, str]]) -> None:
     long = [place for place, text in enumerate(sources) if len(text.split()) == 9 and place > 500][:3]
     for place in long:
         targets[place] = " ".join(targets[place].split()[:3])
-    shifted, unrelated, odd, _ = alignment_faults(range(N), sources, targets, set())
+    shifted, unrelated, odd, _, _ = alignment_faults(range(N), sources, targets, set())
     assert not shifted and not unrelated and places(odd) == long
 
 
@@ -144,3 +150,36 @@ def test_near_copies_between_two_parts_are_found_in_the_first_one(pairs: list[tu
     held_out = [" ".join([first, first, *rest]), sources[1] + " new"]
     assert [*near_duplicates([Column([*sources, *held_out])], N)] == [(0, N), (1, N + 1)]
     assert not {*near_duplicates([Column([*sources, *sources[:1]])], N)}  # an exact copy is found elsewhere
+
+
+def test_swapped_and_shifted_pairs_are_repaired_and_nothing_else_changes(
+    pairs: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    texts, faulty = [*map("\t".join, pairs)], [*map("\t".join, pairs)]
+    block, repaired = range(100, 112), {*range(101, 111), 10, 300}
+    for place in block:  # the target of the last one is lost, and that of the one before the first one occurs twice
+        faulty[place] = f"{pairs[place][0]}\t{pairs[place - 1][1]}"
+    faulty[10] = "\t".join(reversed(pairs[10]))
+    faulty[300] = f"{pairs[300][0]}\t{pairs[300][1].replace('schu', 'schü')}".encode().decode("cp1252")
+    texts[300] = texts[300].replace("schu", "schü")
+    faulty[20] = "\t".join([pairs[20][0]] * 2)
+    paths = [tmp_path / name for name in ("pairs.tsv", "clean.tsv", "dropped.tsv")]
+    paths[0].write_text("".join(f"{it}\tid {n}\r\n" for n, it in enumerate(faulty)), "utf-8", newline="")
+    data = DataConfig(train=(str(paths[0]),), source_column="1", target_column="2")
+    config = Config(data=data, train=TrainConfig(task="translate"))
+    check = check_data(config, lambda _: None, [paths[1]], paths[2], repair=True)
+    found = {it.line - 1: it for it in check.findings if it.repaired is not None}
+    assert {*found} == repaired | {100} or {*found} == repaired
+    assert all(found[place].repaired == texts[place] for place in found)
+    gone = {it - 1 for it in check.dropped()}
+    clean = paths[1].read_text("utf-8").splitlines()
+    assert clean == [f"{it}\tid {n}" for n, it in enumerate(texts) if n not in gone] and gone >= {20, 111}
+    rows = [it.split("\t", 2) for it in paths[2].read_text("utf-8").splitlines()]
+    assert {int(n) - 1: (why.endswith("; repaired"), text) for n, why, text in rows} == {
+        place: (place in found, f"{faulty[place]}\tid {place}") for place in gone | {*found}
+    }
+    assert f"; {len(found)} repaired" in str(check) and '"repaired": null' in json.dumps(check.to_dict())
+    again = check_data(
+        replace(config, data=replace(data, train=(str(paths[1]),))), lambda _: None, [paths[0]], repair=True
+    )
+    assert not again.findings and paths[0].read_bytes() == paths[1].read_bytes()

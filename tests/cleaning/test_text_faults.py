@@ -1,10 +1,10 @@
-"""Boilerplate and rare characters among texts that have neither."""
+"""Boilerplate, rare characters and wrong decoding among texts that have none of them."""
 
 import random
 
 import pytest
 
-from clearhead.cleaning.text_faults import boilerplate, rare_characters
+from clearhead.cleaning.text_faults import boilerplate, rare_characters, restored
 
 TEXTS = [f"Line {n} of a report. Subject: a quick fox, five dozen jugs, {n} boxes of wax." for n in range(1200)]
 
@@ -51,3 +51,11 @@ def test_a_script_with_many_characters_has_rare_ones() -> None:
 def test_a_rare_letter_is_named_as_it_is_written() -> None:
     assert [*rare_characters([*["abcs"] * 999, "xßs"])] == [(999, "U+0078 LATIN SMALL LETTER X")]
     assert [*rare_characters([*["abcs"] * 999, "ßs"])] == [(999, "U+00DF LATIN SMALL LETTER SHARP S")]
+
+
+def test_wrong_decoding_is_undone_where_every_byte_fits() -> None:
+    text = "L'été où « ça » brûle – Œuvre"
+    once, latin = (text.encode().decode(it, "ignore") for it in ("mac_roman", "latin-1"))
+    assert restored(once) == restored(latin) == restored(latin.encode().decode("latin-1")) == text
+    for certain in (text, "plain", f"{latin} é", "Lâ€™Ã"):  # right, right, right in part, and cut
+        assert restored(certain) == certain

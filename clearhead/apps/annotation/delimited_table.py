@@ -1,7 +1,6 @@
 """CSV and TSV files with new columns. Cells are added to the bytes of each row. Quotes and line endings stay."""
 
 import csv
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,8 +31,7 @@ class DelimitedTable(TableFile):
         super().__init__(file, joined=joined)
         self.dialect, self.width, self.places = dialect, width, places
         self.kind = "TSV" if dialect.separator == "\t" else "CSV"
-        self._left, special = "", dialect.separator + "\r\n" + '"' * dialect.quoted
-        self._special = re.compile(f"[{re.escape(special)}]")
+        self._left = ""
         self._header = next(self._records())[2] if has_header else None
 
     @property
@@ -75,13 +73,7 @@ class DelimitedTable(TableFile):
 
     def _with_cells(self, record: str, cells: Sequence[str]) -> str:
         end = "\r\n" if record.endswith("\r\n") else "\n" if record.endswith("\n") else ""
-        return self.dialect.separator.join([record.removesuffix(end), *map(self._spelled, cells)]) + end
-
-    def _spelled(self, cell: str) -> str:
-        """Return the text of a cell with quotes if it needs them. Without quotes, it can't have line breaks or tabs."""
-        if not self._special.search(cell):
-            return cell
-        return '"' + cell.replace('"', '""') + '"' if self.dialect.quoted else self._special.sub(" ", cell)
+        return self.dialect.separator.join([record.removesuffix(end), *map(self.dialect.spelled, cells)]) + end
 
     def _records(self) -> Iterator[tuple[int, str, list[str]]]:
         """Yield the line, the text and the cells of each row. The text includes blank lines before it.

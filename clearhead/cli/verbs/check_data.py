@@ -25,6 +25,7 @@ def _add_options(parser: Parser) -> None:
     text = "write the lines without faults; for aligned files, name two"
     parser.add_argument("--out", nargs="+", action="extend", type=new_file, metavar="FILE", default=[], help=text)
     parser.add_value("--dropped", "FILE", "write the other lines, with their numbers and reasons", type=new_file)
+    parser.add_flag("--repair", "repair lines instead of dropping them, if it's certain how (with --out)")
     parser.add_flag("--json", "print all findings as JSON")
     helps = {"data.valid": "validation data to check for leaks", "data.test": "test data to check for leaks"}
     add_settings(parser, _SHORT, _SHORT, helps=helps, show_defaults=False)
@@ -33,13 +34,15 @@ def _add_options(parser: Parser) -> None:
 def _run(options: Options) -> None:
     if not options.files:
         raise UsageError("no file is given", expected=_FILES)
+    if options.repair and not options.out:
+        raise UsageError("--repair needs a file to write", expected="--out FILE", name="--repair")
     outputs = [*options.out, *filter(None, [options.dropped])]
     _expect_new(outputs, options)
     options.config = None
     vars(options)["data.train"] = options.files
     from ...cleaning.checkup import check_data
 
-    found = check_data(configure(options), say, options.out, options.dropped)
+    found = check_data(configure(options), say, options.out, options.dropped, repair=options.repair)
     print(to_json(found.to_dict()) if options.json else printable(str(found)))
     for path in outputs:
         say(f"wrote {path}")
@@ -60,6 +63,7 @@ VERB = Verb(
     examples=(
         "clearhead check pairs.tsv",
         "clearhead check pairs.tsv --test test.tsv --out clean.tsv --dropped dropped.tsv",
+        "clearhead check pairs.tsv --out clean.tsv --repair",
         "clearhead check text.en text.fr --out clean.en clean.fr",
         "clearhead check tickets.csv --text body --label queue --json",
     ),

@@ -136,3 +136,46 @@ def test_every_copy_of_a_line_that_nearly_leaks_is_found(run: Run, tmp_path: Pat
     valid.write_text("The quick brown fox jumps over over the lazy dog\tautre\n")
     found = json.loads(run("check", train, "--valid", valid, "--json").out)["findings"]
     assert {it["line"] for it in found if it["kind"] == "leak"} == {*range(1, 31)}
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "bad", "good"),
+    [
+        ("a.tsv", "{}\t{}\tnote {}\r\n", "Ã©tÃ©", "été"),
+        ("a.csv", '"{}",{},"note, {}"\n', "Ã©tÃ© ; oÃ¹", "été ; où"),
+        ("a.csv", "{};{};note {}\n", '"l""Ã©tÃ©"', '"l""été"'),
+        ("a.jsonl", '{{"text": {{"en": "{}",  "fr": "{}"}}, "rate": 1.10, "of": {}}}\n', "\\u00c3\\u00a9", "\\u00e9"),
+        ("a.jsonl", '{{"en": "{}", "fr": "{}", "of": "Où {}"}}\n', 'Ã©tÃ© \\"x', 'été \\"x'),
+    ],
+)
+def test_a_line_is_repaired_in_every_format(
+    run: Run, tmp_path: Path, name: str, line: str, bad: str, good: str
+) -> None:
+    path, clean = tmp_path / name, tmp_path / f"clean-{name}"
+    rows = [line.format(english, french, n) for n, (english, french) in enumerate(zip(ENGLISH, FRENCH))]
+    faulty, whole = ([*rows, line.format(f"Text {n}", it, n), *rows[:0]] for n, it in ((1, bad), (1, good)))
+    path.write_text("\ufeff" + "".join(faulty), encoding="utf-8", newline="")
+    done = run("check", path, "--task", "translate", "--out", clean, "--repair")
+    assert done.code == 0 and "1 repaired" in done.out
+    assert clean.read_bytes().decode() == "\ufeff" + "".join(whole)
+
+
+def test_aligned_files_and_running_text_are_repaired(run: Run, tmp_path: Path) -> None:
+    sides = [*ENGLISH, "The summer."], [*FRENCH, "L'Ã©tÃ©."]
+    for name, texts in zip(("a.en", "a.fr"), sides):
+        (tmp_path / name).write_text("\n".join(texts), encoding="utf-8")
+    paths, outs = ([tmp_path / f"{stem}.{it}" for it in ("en", "fr")] for stem in "ab")
+    assert "1 repaired" in run("check", *paths, "--out", *outs, "--repair").out
+    assert outs[1].read_text(encoding="utf-8") == "\n".join([*FRENCH, "L'été."])
+    done = run("check", paths[1], "--task", "generate", "--out", tmp_path / "text", "--repair")
+    assert "1 repaired" in done.out and "L'été." in (tmp_path / "text").read_text(encoding="utf-8")
+
+
+def test_what_a_format_cannot_hold_is_dropped_and_reported(run: Run, tmp_path: Path) -> None:
+    path, clean = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    lines = [json.dumps({"text": it}) + "\n" for it in ENGLISH]
+    path.write_text("".join([*lines, json.dumps({"text": "L'Ã©tÃ©."})]))
+    done = run("check", path, "--task", "generate", "--out", clean, "--repair")
+    assert "; 0 repaired" in done.out and "1 more could be repaired, but not written" in done.out
+    assert clean.read_text() == "".join(lines)
+    assert run("check", path, "--repair").code == 2
