@@ -354,7 +354,7 @@ class NumberScores:
         return math.sqrt(self.mse.mean)
 
     def to_dict(self) -> dict[str, Any]:
-        found = {"examples": len(self.mse.values), "rmse": self.rmse, **self.mse.named("mse")}
+        found = {"texts": len(self.mse.values), "rmse": self.rmse, **self.mse.named("mse")}
         return {**found, "pearson": self.pearson, "spearman": self.spearman}
 
 

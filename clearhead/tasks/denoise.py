@@ -94,7 +94,7 @@ def _in_spans(real: Tensor, counts: Tensor, span: float, generator: torch.Genera
     return found, how
 
 
-def hide_spans(texts: Ragged, mask: int, span: float, rng: np.random.Generator) -> Ragged:
+def _hide_spans(texts: Ragged, mask: int, span: float, rng: np.random.Generator) -> Ragged:
     """Return texts with one mask token in place of every masked span. The texts have no special tokens.
 
     Of n tokens, round(0.3 n) are masked, in spans of `span` tokens on average.
@@ -399,7 +399,7 @@ class MaskedSpans(_Denoising):
 
     def _masked(self, texts: Ragged, seed: list[int]) -> Ragged:
         """Return texts with masked spans and, if the model's sources have it, EOS."""
-        masked = hide_spans(texts, self._mask, self._span, np.random.default_rng(seed))
+        masked = _hide_spans(texts, self._mask, self._span, np.random.default_rng(seed))
         if not self.special.ends:
             return masked
         return Ragged.of(np.insert(masked.tokens, masked.starts[1:], self.special.eos), masked.lengths + 1)

@@ -102,7 +102,7 @@ class TextEmbedding(Task):
         inputs = torch.tensor([ids], device=self.config.train.device)
         forward = Pass(model=model, inputs=(inputs,), pieces=self.tokenizers.pieces)
         with forward.recording() as trace:
-            vector = embed_batch(model, inputs, self.config)[0]
+            vector = _embed_batch(model, inputs, self.config)[0]
         shown = ", ".join(f"{value:.4f}" for value in vector[:_SHOWN].tolist())
         answer, values = f"[{shown}{', …' * (len(vector) > _SHOWN)}]", {"length": float(vector.norm())}
         return explain(forward, self.tokenizers, self.config, text, answer, values, trace=trace)
@@ -141,12 +141,12 @@ def embed_sources(
     found = np.zeros((len(sizes), encoder.d_model), np.float32)
     with evaluation(encoder), torch.inference_mode():
         for rows in Batches(sizes, np.zeros_like(sizes), config.decode.batch_tokens).epoch(0):
-            vectors = embed_batch(encoder, reader.tensor(encoded, rows), config)
+            vectors = _embed_batch(encoder, reader.tensor(encoded, rows), config)
             found[rows] = vectors.float().cpu().numpy()
     return found
 
 
-def embed_batch(encoder: Encoder, inputs: Tensor, config: Config) -> Tensor:
+def _embed_batch(encoder: Encoder, inputs: Tensor, config: Config) -> Tensor:
     """Return the embeddings of what the encoder's front end reads. (B, S) -> (B, D)"""
     mask = encoder.embedding.mask(inputs)
     x = encoder(inputs, mask=mask)

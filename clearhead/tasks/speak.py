@@ -22,8 +22,8 @@ from ..tokenization.source_and_target import Tokenizers
 from ..tokenization.tokenizer import Tokenizer
 from .base import EvaluationResult, Units
 from .examples import Examples, HeldOut
-from .media_kinds import Recordings
 from .sequences import Sequences, measured_tokens, token_numbers
+from .source_reader import Recordings
 
 _RECORDINGS = Recordings(side=2)
 _CODES = 1024  # default of data.vocab_size

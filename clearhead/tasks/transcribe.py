@@ -20,9 +20,8 @@ from ..scoring.translation_scores import TokenCounts
 from ..tokenization.ragged import Ragged
 from .base import EvaluationResult, Units
 from .examples import Examples, HeldOut
-from .media_kinds import Recordings
 from .sequences import Sequences, measured_tokens, token_numbers
-from .source_reader import MediaReader
+from .source_reader import MediaReader, Recordings
 
 if TYPE_CHECKING:
     from ..inspection.views.alignment import TokenTiming

@@ -89,7 +89,7 @@ def encode(task: Task, source: Source, digest: str, run: Path, say: Say, read: R
         read: the content of the files (default: read what is needed).
     """
     form, config = task.form, task.config
-    shelf = Shelf.of(digest, task, run, say)
+    shelf = _Shelf.of(digest, task, run, say)
     store = shelf.find()
     if store is not None and read is None:
         for message in store.notes["said"]:
@@ -170,7 +170,7 @@ def _file(task_type: type[Task], paths: Sequence[str], config: Config, say: Say)
 
 
 @dataclass(frozen=True)
-class Shelf:
+class _Shelf:
     """A folder for tokenized data. `key` identifies the data and settings."""
 
     path: Path
@@ -179,7 +179,7 @@ class Shelf:
     stored: str = "tokens"
 
     @classmethod
-    def of(cls, digest: str, task: Task, run: Path, say: Say) -> "Shelf":
+    def of(cls, digest: str, task: Task, run: Path, say: Say) -> "_Shelf":
         """Choose the folder for a task's tokens: one in `data.store` named after the key, or `run` if it isn't set.
 
         `digest` is the digest of the data, taken before reading it.

@@ -17,13 +17,12 @@ from ..errors import ModelError, TrainingError, is_out_of_memory
 from ..folder.checkpoint import Checkpoint
 from ..model.linear import learned_state
 from ..tokenization.ragged import IntArray
-from .averaging import MovingAverage
 from .distributed.processes import Loss, gathered
 from .memory import release_freed_memory
 from .optimizers import load_optimizer, optimizer_tensors
 from .run_data import changed_data
 from .schedule import Deadline, Schedule
-from .selection import Selection
+from .selection import MovingAverage, Selection
 from .state import Run, State
 from .update import Update
 

@@ -21,9 +21,9 @@ from ..tasks.base import Dataset, Task
 from ..tasks.examples import FreshBatches
 from ..tokenization.ragged import IntArray
 from .activations import checkpoint_activations, compile_blocks
-from .averaging import MovingAverage
 from .distributed.processes import ALONE, Loss, Processes, gathered, own_share
 from .optimizers import make_optimizer
+from .selection import MovingAverage
 
 if TYPE_CHECKING:
     from .distributed.sharding import Shards
@@ -125,7 +125,7 @@ class Update:
             raise TrainingError(what, fix=_FIX, name=names[0])
 
     def _forward(self, rows: IntArray, step: int, micro_batch: int) -> Tensor:
-        seed_step(self.config.seed, step, micro_batch, rank=self.processes.rank)
+        _seed_step(self.config.seed, step, micro_batch, rank=self.processes.rank)
         own = self.processes.deal(rows)
         with autocast(self._device, self.config.precision):
             total: Tensor = self._loss(own if len(own) else rows[:1])
@@ -184,7 +184,7 @@ def divided(rows: IntArray, count: int) -> list[IntArray]:
     return [rows[first::count] for first in range(min(count, len(rows)))]
 
 
-def seed_step(seed: int, step: int, micro_batch: int = 0, *, rank: int = 0) -> None:
+def _seed_step(seed: int, step: int, micro_batch: int = 0, *, rank: int = 0) -> None:
     """Seed torch for one forward pass, as a function of these numbers alone."""
     numbers = [seed, step, rank, micro_batch]
     torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]))

@@ -33,13 +33,13 @@ from ..tasks.base import EvaluationResult, Task
 from ..tasks.denoise import denoising
 from ..tasks.detect import with_task
 from ..tasks.registry import task_of
-from .averaging import mean_weights
 from .choices.hyperparameters import with_preset
 from .init_from import InitFrom
 from .open_run import RunOptions, Stage, check_early
 from .prepare import PLACES, Prepared, refuse_contradictions
 from .report.gain import compare_with_baseline
 from .run import train as train_stage
+from .selection import mean_weights
 from .signals import StopSignals
 from .trainer import Trainer
 

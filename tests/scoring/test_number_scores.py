@@ -22,7 +22,7 @@ def test_errors_and_correlations_are_those_of_their_definitions() -> None:
     assert values["pearson"] == pytest.approx(of_statistics(X, Y))
     assert values["spearman"] == pytest.approx(of_statistics([2, 3.5, 3.5, 5, 1], [3, 2, 4.5, 4.5, 1]))
     low, high = values["mse_interval"]
-    assert low < values["mse"] < high and values["examples"] == 5
+    assert low < values["mse"] < high and values["texts"] == 5
 
 
 def test_equal_values_share_their_mean_rank() -> None:

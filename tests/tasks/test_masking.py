@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.config import SpecialTokens
-from clearhead.tasks.denoise import MaskVocabulary, count_to_find, hide_spans
+from clearhead.tasks.denoise import MaskVocabulary, _hide_spans, count_to_find
 from clearhead.tokenization.ragged import Ragged
 
 BOS, EOS, PAD, UNK = 1, 2, 0, 3  # the special tokens of a new vocabulary
@@ -115,7 +115,7 @@ def spans_of(text: list[int], shown: list[int]) -> list[list[int]]:
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=8), st.integers(0, 100))
 def test_what_is_shown_and_the_spans_are_the_text_and_the_share_is_exact(lengths: list[int], seed: int) -> None:
     texts = [list(range(10 * row + 4, 10 * row + 4 + n)) for row, n in enumerate(lengths)]
-    shown = hide_spans(Ragged(texts), UNK, 3, np.random.default_rng(seed))
+    shown = _hide_spans(Ragged(texts), UNK, 3, np.random.default_rng(seed))
     for row, text in enumerate(texts):
         spans = spans_of(text, shown[row])
         hidden = round(0.3 * len(text))
@@ -126,7 +126,7 @@ def test_what_is_shown_and_the_spans_are_the_text_and_the_share_is_exact(lengths
 
 def test_spans_are_three_tokens_long_in_the_mean_and_anywhere() -> None:
     text = list(range(4, 104))
-    shown = hide_spans(Ragged([text] * 500), UNK, 3, np.random.default_rng(0))
+    shown = _hide_spans(Ragged([text] * 500), UNK, 3, np.random.default_rng(0))
     spans = [span for row in range(500) for span in spans_of(text, shown[row])]
     assert sum(map(len, spans)) / len(spans) == 3
     assert {1, 2, 3, 4, 5, 6} <= {len(span) for span in spans}
@@ -137,5 +137,5 @@ def test_spans_are_three_tokens_long_in_the_mean_and_anywhere() -> None:
 
 def test_spans_follow_from_the_generator() -> None:
     text = Ragged([list(range(4, 44))])
-    first, again, other = (hide_spans(text, UNK, 3, np.random.default_rng(seed))[0] for seed in (1, 1, 2))
+    first, again, other = (_hide_spans(text, UNK, 3, np.random.default_rng(seed))[0] for seed in (1, 1, 2))
     assert first == again != other

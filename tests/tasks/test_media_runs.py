@@ -17,8 +17,8 @@ from clearhead.config import Config
 from clearhead.config.front_geometry import position_samples
 from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.model.fronts.frames import Frames
-from clearhead.tasks.media_kinds import Recordings
 from clearhead.tasks.registry import task_of
+from clearhead.tasks.source_reader import Recordings
 from clearhead.training.signals import StoppedError
 from tests.builders import write_wave
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from clearhead.training.averaging import MovingAverage, mean_weights
+from clearhead.training.selection import MovingAverage, mean_weights
 
 
 def test_the_mean_of_weights_is_taken_name_by_name_in_their_own_type() -> None:

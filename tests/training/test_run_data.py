@@ -22,7 +22,7 @@ from clearhead.tasks.examples import FreshBatches
 from clearhead.tokenization.source_and_target import train_tokenizers
 from clearhead.training import prepare as preparing
 from clearhead.training.prepare import Prepared, prepare
-from clearhead.training.run_data import Shelf
+from clearhead.training.run_data import _Shelf
 from tests.builders import quiet
 
 ROOT = Path(__file__).parents[2]
@@ -203,7 +203,7 @@ def test_numbers_of_other_labels_have_a_place_of_their_own() -> None:
         Classification(tokenizers, config.override({"data.labels": labels}))
         for labels in (("bad", "good"), ("bad", "fair", "good"), ("bad", "good"))
     )
-    two, three, again = (Shelf.of("digest", task, Path("run"), quiet).path for task in tasks)
+    two, three, again = (_Shelf.of("digest", task, Path("run"), quiet).path for task in tasks)
     assert two == again != three
 
 

@@ -25,7 +25,7 @@ from clearhead.training.schedule import Schedule
 from clearhead.training.signals import StopSignals
 from clearhead.training.state import Run
 from clearhead.training.trainer import Objective, Trainer
-from clearhead.training.update import autocast, seed_step
+from clearhead.training.update import _seed_step, autocast
 
 DIGESTS = {"the training data": "a", "the validation data": "b"}
 LENGTHS = np.array([1, 1, 2, 2, 3, 3, 4])
@@ -175,7 +175,7 @@ def test_the_gradient_is_clipped_by_its_norm_over_all_weights(folder, clip: floa
 
 def test_the_randomness_of_a_step_is_a_function_of_seed_and_step_alone() -> None:
     def draw(*numbers: int) -> list[float]:
-        seed_step(*numbers)
+        _seed_step(*numbers)
         return torch.rand(3).tolist()
 
     first = draw(1, 2)
@@ -187,7 +187,7 @@ def test_the_randomness_of_a_step_is_a_function_of_seed_and_step_alone() -> None
 
 
 def test_the_randomness_of_a_step_is_that_of_every_run_before() -> None:
-    seed_step(1, 2, 3)
+    _seed_step(1, 2, 3)
     expected = np.random.SeedSequence([1, 2, 0, 3]).generate_state(1, np.uint64)[0]
     assert torch.initial_seed() == int(expected)
 

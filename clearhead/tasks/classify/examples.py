@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from ...readers.columns import is_number
 from ...readers.lines import shown
 from ...readers.pairs import Pairs
 from ...readers.skipped import Report, Skipped
-from ...scoring.class_scores import ClassScores
+from ...scoring.class_scores import ClassScores, LabelSetScores
 from ...tokenization.ragged import IntArray, Ragged
 from ..examples import ExampleEncoder, Examples, HeldOut
 from ..source_reader import SourceReader, TextReader
@@ -92,13 +92,15 @@ class HeldOutLabelled(HeldOut):
     truth: IntArray = field(kw_only=True)
 
     @classmethod
-    def of(cls, pairs: Pairs, reader: SourceReader, known: Sequence[str]) -> "HeldOutLabelled":
-        """Prepare sources for scoring. Every answer to one with an unknown label counts as wrong."""
-        return cls.among(pairs, reader.readable(pairs), reader, known)
+    def of(cls, pairs: Pairs, found: Readable, reader: SourceReader, known: Sequence[str]) -> "HeldOutLabelled":
+        """Prepare sources for scoring. Every answer to one with an unknown label counts as wrong.
 
-    @classmethod
-    def among(cls, pairs: Pairs, found: Readable, reader: SourceReader, known: Sequence[str]) -> "HeldOutLabelled":
-        """Prepare the sources that could be read."""
+        Args:
+            pairs: the sources with their labels.
+            found: what `reader` read of them. Those that it couldn't read are left out.
+            reader: reads the sources.
+            known: the labels of the model, in the order of their numbers.
+        """
         labels = (*known, *sorted({*pairs.targets} - {*known}))
         numbers = {label: number for number, label in enumerate(labels)}
         truth = np.array([numbers[pairs.targets[i]] for i in found.places], np.int64)
@@ -185,24 +187,27 @@ def _named(labels: Sequence[str]) -> str:
     return f"{len(labels):,} label{'s' * (len(labels) != 1)} ({names}{', …' * (len(labels) > _NAMED)})"
 
 
+Scored = TypeVar("Scored", ClassScores, LabelSetScores)
+
+
 @dataclass(frozen=True)
-class LabelScores:
-    """The scores of a classifier, including texts whose label it doesn't know, which count as wrong.
+class LabelScores(Generic[Scored]):
+    """The scores of a classifier, including texts with a label that it doesn't know, which count as wrong or missed.
 
     Args:
-        scores: accuracy, F1, calibration and the confusion matrix.
-        loss: the mean -log p of the correct label in nats, over texts with a known label; None without any.
+        scores: accuracy, F1, calibration and so on.
+        loss: the mean -log p of the correct labels in nats, over texts with known labels; None without any.
         n_unseen: the number of texts with an unknown label.
         what: the noun for what is labelled.
     """
 
-    scores: ClassScores
+    scores: Scored
     loss: float | None
     n_unseen: int
     what: str = "texts"
 
     def to_dict(self) -> dict[str, Any]:
         values = self.scores.to_dict()
+        values.pop("negative_log_likelihood", None)  # infinite if a label is unknown
         found = {self.what: values.pop("examples"), **values, "unseen_labels": self.n_unseen}
-        del found["negative_log_likelihood"]
         return found | ({} if self.loss is None else {"negative_log_likelihood": self.loss})

@@ -83,7 +83,7 @@ class HeldOutTargets(HeldOut):
         found, parts = reader.readable(pairs), []
         for target in task.targets:
             own = Pairs(pairs.sources, [it[target.name][0] for it in given], pairs.lines, pairs.report)
-            parts.append(HeldOutLabelled.among(own, found, reader, target.labels))
+            parts.append(HeldOutLabelled.of(own, found, reader, target.labels))
         known = np.all([it.truth < len(target.labels) for it, target in zip(parts, task.targets)], axis=0)
         numbers = np.stack([it.truth + target.place.start for it, target in zip(parts, task.targets)], axis=1)
         sides = found.arrays.take(np.flatnonzero(known)), Ragged(numbers[known].tolist())

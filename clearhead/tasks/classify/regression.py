@@ -126,23 +126,6 @@ def rescaled(
     return {**weights, HEAD[0]: weight, HEAD[1]: bias + (mean - new_mean) / new_deviation}
 
 
-@dataclass(frozen=True)
-class RegressionScores:
-    """The scores of numbers.
-
-    Args:
-        scores: squared error and correlations.
-        loss: the mean squared error of standardised numbers.
-    """
-
-    scores: NumberScores
-    loss: float
-
-    def to_dict(self) -> dict[str, Any]:
-        values = self.scores.to_dict()
-        return {"texts": values.pop("examples"), **values}
-
-
 class Regression(Classification):
     """Predict a number for each text."""
 
@@ -238,13 +221,13 @@ class Regression(Classification):
         found = self.log_probabilities(as_module(model), held_out.encoded, decode.batch_tokens)[:, 0]
         scores = number_scores(found, held_out.truth)
         return EvaluationResult(
-            RegressionScores(scores, scores.mse.mean / self.scale[1] ** 2),
+            scores,
             held_out.sources,
             [spelled(it) for it in found.tolist()],
             held_out.references,
             lambda: {"mse": scores.mse.values},
         )
 
-    def numbers(self, scores: RegressionScores) -> dict[str, float]:  # type: ignore[override]
-        of = scores.scores
-        return {"loss": scores.loss, "rmse": of.rmse, "pearson": of.pearson, "spearman": of.spearman}
+    def numbers(self, scores: NumberScores) -> dict[str, float]:  # type: ignore[override]
+        loss = scores.mse.mean / self.scale[1] ** 2  # of standardised numbers
+        return {"loss": loss, "rmse": scores.rmse, "pearson": scores.pearson, "spearman": scores.spearman}

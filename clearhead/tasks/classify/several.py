@@ -25,7 +25,7 @@ from ...scoring.class_scores import (
 from ...tokenization.ragged import IntArray, Ragged
 from ..base import EvaluationResult, HeldOut
 from ..source_reader import SourceReader, on_device
-from .examples import UNSEEN, LabelledExamples
+from .examples import UNSEEN, LabelledExamples, LabelScores
 from .records import LabelSet, ranked
 from .task import Classification
 
@@ -74,26 +74,6 @@ class HeldOutSeveral(HeldOut):
         texts, references = [pairs.sources[i] for i in found.places], [[separator.join(given[i])] for i in found.places]
         n_cut = int((found.cut > 0).sum())
         return cls(examples, too_long, n_cut, texts, references, found.arrays, labels=labels, truth=truth)
-
-
-@dataclass(frozen=True)
-class SeveralScores:
-    """The scores of texts with any number of labels.
-
-    Args:
-        scores: F1, average precision and exact matches, in which an unknown label counts as missed.
-        loss: the mean -log p of all labels of a text in nats, over texts with known labels; None without any.
-        n_unseen: the number of texts with an unknown label.
-    """
-
-    scores: LabelSetScores
-    loss: float | None
-    n_unseen: int
-
-    def to_dict(self) -> dict[str, Any]:
-        values = self.scores.to_dict()
-        found = {"texts": values.pop("examples"), **values, "unseen_labels": self.n_unseen}
-        return found | ({} if self.loss is None else {"negative_log_likelihood": self.loss})
 
 
 class MultiLabelClassification(Classification):
@@ -179,7 +159,7 @@ class MultiLabelClassification(Classification):
         thresholds = (*self.thresholds, *(1.0,) * never.shape[1])
         scores = label_set_scores(np.concatenate([p, never], 1), truth, held_out.labels, thresholds)
         return EvaluationResult(
-            SeveralScores(scores, float(-of_known[known].mean()) if known.any() else None, int((~known).sum())),
+            LabelScores(scores, float(-of_known[known].mean()) if known.any() else None, int((~known).sum())),
             held_out.sources,
             [self.separator.join(self.chosen(it)) for it in p.tolist()],
             held_out.references,
@@ -189,7 +169,7 @@ class MultiLabelClassification(Classification):
             certainty=self.certainty(log_p),
         )
 
-    def numbers(self, scores: SeveralScores) -> dict[str, float]:  # type: ignore[override]
+    def numbers(self, scores: LabelScores[LabelSetScores]) -> dict[str, float]:  # type: ignore[override]
         names = ("micro_f1", "macro_f1", "mean_average_precision")
         values = {name: getattr(scores.scores, name) for name in names}
         return values if scores.loss is None else {"loss": scores.loss, **values}

@@ -14,12 +14,11 @@ from ...decode.model_handle import ModelHandle, as_module
 from ...readers.column_roles import LABELLED
 from ...readers.pairs import Pairs
 from ...scoring.bootstrap import Comparison, FloatArray, compare_means
-from ...scoring.class_scores import class_scores, confusion_table, draw_confusion
+from ...scoring.class_scores import ClassScores, class_scores, confusion_table, draw_confusion
 from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.source_and_target import Tokenizers
 from ..base import EvaluationResult, ExampleEncoder, Task, Units, check_filled, rotary_positions, search_settings_but
-from ..media_kinds import Images, Recordings
-from ..source_reader import MediaReader, SourceReader, TextReader, longest_text, on_device
+from ..source_reader import Images, MediaReader, Recordings, SourceReader, TextReader, longest_text, on_device
 from .examples import UNSEEN, HeldOutLabelled, LabelledEncoder, LabelledExamples, LabelScores, label_settings
 from .records import ClassRecord, Labelled, ranked
 
@@ -97,7 +96,7 @@ class Classification(Task):
 
     def hold_out(self, data: Pairs) -> HeldOutLabelled:
         """Prepare sources for scoring. Files that can't be read are reported, and not scored."""
-        return HeldOutLabelled.of(data, self.reader, self.labels)
+        return HeldOutLabelled.of(data, self.reader.readable(data), self.reader, self.labels)
 
     def any_target(self, number: int) -> list[int]:
         """Return a target for an example that's made up, different for different numbers."""
@@ -248,7 +247,7 @@ class Classification(Task):
             certainty=self.certainty(log_p),
         )
 
-    def numbers(self, scores: LabelScores) -> dict[str, float]:
+    def numbers(self, scores: LabelScores[ClassScores]) -> dict[str, float]:
         values = {"accuracy": scores.scores.accuracy.mean, "macro_f1": scores.scores.macro_f1}
         return values if scores.loss is None else {"loss": scores.loss, **values}
 

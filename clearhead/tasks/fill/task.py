@@ -109,13 +109,13 @@ class Filling(MaskedTokens):
                 at = torch.zeros_like(inputs, dtype=torch.bool)
                 for row, i in enumerate(rows.tolist()):
                     at[row, read[i][1]] = True
-                p, ids = self.ranked(module(inputs, at=at), decode, top)
+                p, ids = self._ranked(module(inputs, at=at), decode, top)
                 counts = [len(read[i][1]) for i in rows.tolist()]
                 for i, *best in zip(rows.tolist(), p.split(counts), ids.split(counts)):
-                    found[i] = self.filled(texts[i], *(it.tolist() for it in best))
+                    found[i] = self._filled(texts[i], *(it.tolist() for it in best))
         return found
 
-    def ranked(self, logits: Tensor, decode: DecodeConfig, top: int) -> tuple[Tensor, Tensor]:
+    def _ranked(self, logits: Tensor, decode: DecodeConfig, top: int) -> tuple[Tensor, Tensor]:
         """Return the probabilities and ids of the most probable tokens. (N, V) -> (N, top), (N, top)
 
         Suppressed tokens are left out; the probabilities are those of the whole vocabulary.
@@ -128,7 +128,7 @@ class Filling(MaskedTokens):
         best = p.topk(min(top, p.size(-1) - len(set(suppressed))))
         return best.values, best.indices
 
-    def filled(self, text: str, p: Sequence[Sequence[float]], ids: Sequence[Sequence[int]]) -> Filled:
+    def _filled(self, text: str, p: Sequence[Sequence[float]], ids: Sequence[Sequence[int]]) -> Filled:
         """Return a text filled with the first of each mask's tokens."""
         tokenizer = self.tokenizers.source
         masks = [

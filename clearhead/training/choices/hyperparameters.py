@@ -188,7 +188,7 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
     peak = paper_peak(config.model.d_model, max(warmup, 400))  # a shorter warmup doesn't allow a higher rate
     n_tokens = batches_an_epoch * (config.data.batch_tokens or 0)
     rate = (
-        fast_rate(config, n_tokens) if fast else scaled_rate(peak, "the paper's peak for this width and warmup", train)
+        fast_rate(config, n_tokens) if fast else _scaled_rate(peak, "the paper's peak for this width and warmup", train)
     )
     if not train.lr:
         choose("lr", *rate)
@@ -219,7 +219,7 @@ def fast_rate(config: Config, n_tokens: int) -> tuple[float, str]:
     width, factor = config.model.d_model, 0.16 if config.model.topology == "decoder-only" else 0.08
     if config.model.head == "class":
         factor = 0.03 if n_tokens >= _MUCH else 0.045 if config.train.warm_start else factor
-    return scaled_rate(factor * width**-0.5, f"for a width of {width}", config.train)
+    return _scaled_rate(factor * width**-0.5, f"for a width of {width}", config.train)
 
 
 def short_warmup(steps: int) -> tuple[int, str]:
@@ -227,7 +227,7 @@ def short_warmup(steps: int) -> tuple[int, str]:
     return max(min(300, steps // 8), 1), "an eighth of the steps, at most 300"
 
 
-def scaled_rate(peak: float, why: str, train: TrainConfig) -> tuple[float, str]:
+def _scaled_rate(peak: float, why: str, train: TrainConfig) -> tuple[float, str]:
     """Return the learning rate `peak` for random weights, or a fifth of it with `train.init_from`, and the reason.
 
     Adapters aren't trained yet, so they learn at the whole rate.
