@@ -191,7 +191,13 @@ class MaskedTexts(Examples):
     counts_sources: ClassVar[bool] = True
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Batches:
-        """Return batches of texts of similar length. They count masked tokens as predictions."""
+        """Return batches of texts of similar length. They count masked tokens as predictions.
+
+        Args:
+            max_tokens: maximum number of tokens in a batch, with padding.
+            seed: seed of the order, which is different in each epoch.
+            max_rows: maximum number of texts in a batch (default: no limit).
+        """
         counts = np.asarray(self.targets.tokens, np.int64)
         return Batches(self.sources.lengths, counts, max_tokens, seed, max_rows, self.counts_sources)
 
@@ -309,7 +315,14 @@ class MaskedTokens(_Denoising):
         return self.encoder.hold_out(data, MaskedTexts)
 
     def loss(self, model: nn.Module, examples: Examples, rows: IntArray, *, smoothing: float) -> Tensor:
-        """Return the cross-entropy, summed over the tokens to predict, which are drawn again in each call."""
+        """Return the cross-entropy, summed over the tokens to predict, which are drawn again in each call.
+
+        Args:
+            model: an encoder with a token head.
+            examples: unmasked texts.
+            rows: indices of the texts (B,).
+            smoothing: amount of label smoothing, spread over the vocabulary.
+        """
         masked, at, expected, _ = self._masked(examples, rows, None)
         return smoothed_cross_entropy(model(masked, at=at), expected, smoothing=smoothing, pad=self.special.pad)
 
@@ -317,6 +330,11 @@ class MaskedTokens(_Denoising):
         """Predict masked tokens, which are the same in each call.
 
         For each text, the mean of -log p in nats, and its share of the accuracy: the mean over texts is the accuracy.
+
+        Args:
+            model: a torch module or a handle of a loaded model.
+            held_out: unmasked texts.
+            decode: not used, as there's no search.
         """
         module, generator = as_module(model), torch.Generator().manual_seed(_SEED)
         found, right, nats = (np.zeros(len(held_out.examples)) for _ in range(3))
@@ -386,11 +404,24 @@ class MaskedSpans(_Denoising):
         return self.encoder.hold_out(data, Examples)
 
     def loss(self, model: nn.Module, examples: Examples, rows: IntArray, *, smoothing: float) -> Tensor:
-        """Return the cross-entropy, summed over the whole texts."""
+        """Return the cross-entropy, summed over the whole texts.
+
+        Args:
+            model: an encoder-decoder.
+            examples: masked texts as sources, and whole texts as targets.
+            rows: indices of the texts (B,).
+            smoothing: amount of label smoothing, spread over the vocabulary.
+        """
         return self._forcing.loss(model, examples, rows, smoothing=smoothing)
 
     def evaluate(self, model: Any, held_out: HeldOut, decode: DecodeConfig) -> EvaluationResult:
-        """Predict each token of the texts from the masked text and the preceding tokens."""
+        """Predict each token of the texts from the masked text and the preceding tokens.
+
+        Args:
+            model: a torch module.
+            held_out: masked texts as sources, and whole texts as targets.
+            decode: not used, as there's no search.
+        """
         return self._judged(held_out, self._forcing.count(model, held_out.examples))
 
     def _sides(self, texts: Ragged) -> tuple[Ragged, Ragged]:

@@ -60,7 +60,14 @@ def objects(head: Sequence[bytes]) -> list[dict[str, Any]]:
 
 
 def of_json(name: str, objects: Sequence[dict[str, Any]], head: Sequence[bytes], data: DataConfig) -> DetectedTask:
-    """Return the task that fits the `objects` in the first lines of a file."""
+    """Return the task that fits the `objects` in the first lines of a file.
+
+    Args:
+        name: the file, for messages.
+        objects: the objects of the first lines, at least one.
+        head: the same lines, undecoded.
+        data: settings that may name columns.
+    """
     if {"question", "context"} <= set(objects[0]):
         return DetectedTask("answer", "the objects have a question and a context")
     if (found_in := answers_in(objects[0])) and not (data.source_column or data.target_column):
@@ -89,7 +96,13 @@ def _succeeds(detect: Callable[[], Any]) -> bool:
 
 
 def of_lines(name: str, head: Sequence[bytes], data: DataConfig) -> DetectedTask:
-    """Return the task that fits the first lines of a file, a table or running text."""
+    """Return the task that fits the first lines of a file, a table or running text.
+
+    Args:
+        name: the file, whose extension may tell that it's a table.
+        head: the first lines, undecoded.
+        data: settings that may name the separator and the columns.
+    """
     found = sample_table(name, head, data)
     if found is None:
         spoken = [line for line in head if line.strip()]

@@ -84,16 +84,32 @@ class TextEmbedding(Task):
         return self.encoder.hold_out(data, Examples)
 
     def loss(self, model: nn.Module, examples: Examples, rows: IntArray, *, smoothing: float) -> NoReturn:
+        """Raise ConfigError: there's nothing to learn from.
+
+        Args:
+            model, examples, rows, smoothing: see `Task.loss`.
+        """
         raise self._no_scores()
 
     def evaluate(self, model: Any, held_out: HeldOut, decode: DecodeConfig) -> EvaluationResult:
+        """Raise ConfigError: embeddings have no scores.
+
+        Args:
+            model, held_out, decode: see `Task.evaluate`.
+        """
         raise self._no_scores()
 
     def numbers(self, scores: Any) -> dict[str, float]:
         return {}
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
-        """Embed one text and record every step. A long text is truncated. Raise DataError if the text is blank."""
+        """Embed one text and record every step. A long text is truncated. Raise DataError if the text is blank.
+
+        Args:
+            model: a torch module.
+            text: a raw text.
+            decode: not used, as there's no search.
+        """
         from ..inspection.explaining import explain
         from ..inspection.record.forward_pass import Pass
 
@@ -122,6 +138,12 @@ def embed_sources(
     task: Task, model: ModelHandle | nn.Module, sources: Sequence[Any], config: Config
 ) -> NDArray[np.float32]:
     """Embed texts, images or recordings with the settings in `config`, and return the vectors. (N, D)
+
+    Args:
+        task: reads the sources.
+        model: a torch module or a handle of a loaded model.
+        sources: raw texts, or names of files.
+        config: model.pooling, model.normalize and decode.batch_tokens are used.
 
     Raises:
         ConfigError: the model has no encoder, or a custom task reads images or recordings.

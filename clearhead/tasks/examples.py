@@ -48,7 +48,13 @@ class Dataset(Protocol):
         """Sources and targets, as a store keeps them."""
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Plan:
-        """Return the batches of each epoch."""
+        """Return the batches of each epoch.
+
+        Args:
+            max_tokens: maximum number of tokens in a batch, with padding.
+            seed: seed of the order, which is different in each epoch.
+            max_rows: maximum number of examples in a batch (default: no limit).
+        """
 
 
 class TaskScores(Protocol):
@@ -115,6 +121,11 @@ class ExampleEncoder(Protocol):
         """Tokenize each chunk. The chunks have `count` examples in total; use up to `processes` processes.
 
         By default, chunks are tokenized in this process, since the tokenizer library uses all cores.
+
+        Args:
+            chunks: data of the task, one chunk at a time.
+            count: number of examples in all chunks.
+            processes: maximum number of processes.
         """
         yield from map(self, chunks)
 
@@ -164,6 +175,13 @@ class Examples:
         return replace(self, sources=self.sources.take(others))
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Batches:
+        """Return the batches of each epoch, of examples of similar length.
+
+        Args:
+            max_tokens: maximum number of tokens per side in a batch, with padding.
+            seed: seed of the order, which is different in each epoch.
+            max_rows: maximum number of examples in a batch (default: no limit).
+        """
         predicted = self.targets.lengths - self.given
         return Batches(self.source_sizes, predicted, max_tokens, seed, max_rows, self.counts_sources)
 
@@ -185,7 +203,14 @@ class FreshBatches(Batches):
 
     @classmethod
     def of(cls, examples: Examples, make: Callable[[int], Examples], plan: Batches, slots: int) -> Self:
-        """Return batches with the settings of `plan`. All slots start with `examples`."""
+        """Return batches with the settings of `plan`. All slots start with `examples`.
+
+        Args:
+            examples: the examples of any epoch, whose lengths are replaced before they're used.
+            make: returns the examples of an epoch.
+            plan: batches of `examples`, for their settings.
+            slots: number of epochs that a step may use batches of, or more.
+        """
         lengths = np.tile(plan.source_lengths, slots), np.tile(plan.target_lengths, slots)
         slots_of = [examples] * slots
         return cls(*lengths, plan.max_tokens, plan.seed, plan.max_rows, plan.counts_sources, make=make, slots=slots_of)

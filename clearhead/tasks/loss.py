@@ -21,6 +21,12 @@ def smoothed_cross_entropy(logits: Tensor, targets: Tensor, *, smoothing: float 
     """Return the sum over real targets of -sum_v q(v) log p(v), with p = softmax(logits). (N, V), (N,) -> ()
 
     q gives 1 - smoothing to the target and spreads the rest over all tokens except padding, including the target.
+
+    Args:
+        logits: any dtype; sums are in float32 or wider.
+        targets: token ids, or `pad` for what isn't predicted.
+        smoothing: at least 0, less than 1.
+        pad: the id of padding, which may be one past the vocabulary.
     """
     return cast(Tensor, _SmoothedCrossEntropy.apply(logits, targets, smoothing, pad))  # type: ignore[no-untyped-call]
 
@@ -32,6 +38,13 @@ def projected_cross_entropy(
 
     Logits are computed a few rows at a time, and each of them once: the gradients of x and of the projection are sums
     over rows, so they are computed together with the loss. All logits would take more memory than the rest of the step.
+
+    Args:
+        x: what the projection reads.
+        projection: the projection to the vocabulary, whose gradients are computed too.
+        targets: token ids, or `pad` for what isn't predicted.
+        smoothing: at least 0, less than 1.
+        pad: the id of padding, which may be one past the vocabulary.
     """
     device, dtype = x.device.type, x.dtype
     given = projection.scaled(x), projection.weight, projection.bias, targets, smoothing, pad
@@ -58,6 +71,12 @@ def class_cross_entropy(
 
     w is the weight of the correct class in `weights` (C,), or 1. q gives 1 - smoothing to the correct class and spreads
     the rest over all classes, including the correct one.
+
+    Args:
+        logits: the scores of C classes for each example.
+        targets: the correct classes.
+        smoothing: at least 0, less than 1.
+        weights: weight of each class (default: 1).
     """
     log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
     terms = (1 - smoothing) * log_p.gather(-1, targets[:, None])[:, 0] + smoothing * log_p.mean(-1)
@@ -68,6 +87,11 @@ def disagreement(logits: Tensor, others: Tensor, weights: Tensor | None = None) 
     """Return the difference between two predictions for the same examples (R-Drop, Liang et al. 2021).
 
     It's the sum over examples of w (KL(p || q) + KL(q || p)), with w from `weights` (N,), or 1. (N, C), (N, C) -> ()
+
+    Args:
+        logits: one prediction for each example.
+        others: another prediction for each of them.
+        weights: weight of each example (default: 1).
     """
     dtype = torch.promote_types(logits.dtype, torch.float32)
     log_p, log_q = logits.to(dtype).log_softmax(-1), others.to(dtype).log_softmax(-1)
@@ -80,6 +104,11 @@ def label_cross_entropy(logits: Tensor, targets: Tensor, *, smoothing: float = 0
 
     q is 1 - smoothing / 2 for the labels of an example, where `targets` is 1, and smoothing / 2 for the others.
     (N, C), (N, C) -> ()
+
+    Args:
+        logits: the score of each label for each example.
+        targets: 1 for the labels of an example, 0 for others.
+        smoothing: at least 0, less than 1.
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     q = targets.to(logits.dtype) * (1 - smoothing) + smoothing / 2
@@ -101,6 +130,11 @@ def span_cross_entropy(scores: Tensor, answers: Tensor, *, smoothing: float = 0.
 
     q gives 1 - smoothing to the token of the answer, and spreads the rest over all tokens with a finite score,
     including that one. (B, S, 2), (B, 2) -> ()
+
+    Args:
+        scores: of each token as the first one of an answer and as the last one; -inf where neither is allowed.
+        answers: the first and the last position of each answer.
+        smoothing: at least 0, less than 1.
     """
     log_p = scores.to(torch.promote_types(scores.dtype, torch.float32)).log_softmax(1)
     terms = (1 - smoothing) * log_p.gather(1, answers[:, None])[:, 0]

@@ -85,6 +85,11 @@ class TeacherForcing:
         """Return the logits of a batch (B, T, V), or the `states` that the projection reads (B, T, D).
 
         In training, the front end may change its sources at random.
+
+        Args:
+            model: an encoder-decoder, in training or evaluation mode.
+            batch: what `batch` returned.
+            states: return what the projection reads (default: its result).
         """
         front, source = cast("EncoderDecoder", model).encoder.embedding, batch.source
         if model.training:
@@ -94,7 +99,14 @@ class TeacherForcing:
         return model(source, batch.inputs, source_mask=mask, states=states)
 
     def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
-        """Return the cross-entropy, summed over the real target tokens of the examples in these rows."""
+        """Return the cross-entropy, summed over the real target tokens of the examples in these rows.
+
+        Args:
+            model: an encoder-decoder, in training or evaluation mode.
+            examples: sources and targets.
+            rows: indices of the examples (B,).
+            smoothing: amount of label smoothing, spread over the vocabulary.
+        """
         from .loss import projected_cross_entropy, smoothed_cross_entropy
 
         batch, decoder = self.batch(examples, rows), cast("EncoderDecoder", model).decoder
@@ -218,6 +230,14 @@ class Sequences(Task):
         return HeldOut(examples, found.skipped, sum(map(bool, cut)), *references(data))
 
     def loss(self, model: "nn.Module", examples: Examples, rows: IntArray, *, smoothing: float) -> "Tensor":
+        """Return the cross-entropy, summed over the target tokens; see `TeacherForcing.loss`.
+
+        Args:
+            model: an encoder-decoder.
+            examples: sources and targets.
+            rows: indices of the examples (B,).
+            smoothing: amount of label smoothing, spread over the vocabulary.
+        """
         return self.forcing.loss(model, examples, rows, smoothing=smoothing)
 
     # --- answers
@@ -268,13 +288,25 @@ class Sequences(Task):
         return self.tokenizers.target.encode(text) if text.strip() else []
 
     def answers(self, model: "ModelHandle | nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
-        """Return the best answer to each text. Texts that are too long are truncated."""
+        """Return the best answer to each text. Texts that are too long are truncated.
+
+        Args:
+            model: a torch module or a handle of a loaded model.
+            texts: raw texts, or names of files.
+            decode: settings of the search.
+        """
         return self.texts_of(self.hypotheses(model, texts, decode))
 
     def hypotheses(
         self, model: "ModelHandle | nn.Module", texts: Sequence[str], decode: DecodeConfig
     ) -> list[Hypothesis]:
-        """Return the best answer to each text as tokens. Their log-probabilities can be missing, but not their sum."""
+        """Return the best answer to each text as tokens. Their log-probabilities can be missing, but not their sum.
+
+        Args:
+            model: a torch module or a handle of a loaded model.
+            texts: raw texts, or names of files.
+            decode: settings of the search.
+        """
         return self._searched(model, self.reader.for_search(texts)[0], decode)
 
     def _searched(self, model: Any, encoded: Sequence[Any], decode: DecodeConfig) -> list[Hypothesis]:
@@ -290,6 +322,12 @@ class Sequences(Task):
         self, model: "EncoderDecoder", text: str, decode: DecodeConfig, prefix: Sequence[int] = ()
     ) -> "Explanation":
         """Answer one text or recording and record every step. The answer starts with the tokens of `prefix`.
+
+        Args:
+            model: a torch module.
+            text: a raw text, or the name of a recording.
+            decode: settings of the search, whose engine is replaced by the one that can be recorded.
+            prefix: token ids of the target.
 
         Raises:
             DataError: the source is blank, longer than the model can read, or a file that can't be read.
@@ -351,7 +389,13 @@ class Sequences(Task):
     # --- scores
 
     def evaluate(self, model: "ModelHandle | nn.Module", held_out: HeldOut, decode: DecodeConfig) -> EvaluationResult:
-        """Answer each distinct source and score the answers. There is no loss if all pairs are too long for it."""
+        """Answer each distinct source and score the answers. There is no loss if all pairs are too long for it.
+
+        Args:
+            model: a torch module or a handle of a loaded model.
+            held_out: pairs, and the distinct sources to answer.
+            decode: settings of the search.
+        """
         examples, encoded = held_out.examples, held_out.encoded
         counts = self.forcing.count(cast("EncoderDecoder", as_module(model)), examples) if len(examples) else None
         if encoded is None:  # a run replaces `hypotheses` to share the texts among its processes
@@ -382,7 +426,13 @@ class Sequences(Task):
 
     @abstractmethod
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
-        """Score answers. `counts` adds token accuracy and perplexity, if given."""
+        """Score answers. `counts` adds token accuracy and perplexity, if given.
+
+        Args:
+            held_out: has the references.
+            answers: one for each of its sources, as text.
+            counts: sums over the target tokens with teacher forcing; None if all pairs are too long.
+        """
 
 
 def measured_tokens(scores: Any) -> dict[str, float]:

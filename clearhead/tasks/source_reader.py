@@ -138,7 +138,13 @@ def longest_text(config: Config) -> tuple[int, str]:
 
 
 def whole_length(reader: SourceReader, source: Sequence[Any], cut: int) -> int:
-    """Return the positions of an encoded source before `cut` of them were cut off."""
+    """Return the positions of an encoded source before `cut` of them were cut off.
+
+    Args:
+        reader: the reader that encoded it.
+        source: tokens, pixels or samples.
+        cut: number of positions that were cut off.
+    """
     return int(reader.positions(np.array([len(source)]))[0]) + cut
 
 
@@ -154,6 +160,12 @@ def on_device(numbers: "NDArray[Any]", device: str) -> "Tensor":
 
 def tokens_on_device(tokens: "NDArray[Any]", device: str, vocab_size: int, pad: int) -> "Tensor":
     """Copy token ids to a device. Padding may be beyond the vocabulary.
+
+    Args:
+        tokens: ids (B, T), with padding.
+        device: a name such as "cpu" or "cuda:0".
+        vocab_size: the number of ids in the vocabulary.
+        pad: the id of padding.
 
     Raises:
         ModelError: a token is beyond the vocabulary. A GPU would end the process, so it's checked here; on a CPU, the

@@ -145,6 +145,13 @@ class Speech(Sequences):
         return self.codebook.samples(self.codebook.encode(codes))
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
+        """Score answers by their distance from the recordings. Raise DataError if there are none.
+
+        Args:
+            held_out: has the recordings of each text.
+            answers: the codes of each text, as text.
+            counts: sums over the codes (default: no token accuracy and no perplexity).
+        """
         if not answers:
             why = f": they're {held_out.too_long[0].reason}" if held_out.too_long else ""
             raise DataError(f"no texts can be scored{why}", expected="shorter texts and recordings", name="data")

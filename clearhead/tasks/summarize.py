@@ -101,6 +101,13 @@ class Summarization(Sequences):
         return self.longest
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
+        """Score summaries by ROUGE.
+
+        Args:
+            held_out: has the documents and the correct summaries.
+            answers: one summary for each document.
+            counts: sums over the target tokens (default: no token accuracy and no perplexity).
+        """
         rouge = summary_scores(answers, held_out.references)
         of_counts = (counts.accuracy, counts.perplexity) if counts else ()
         return EvaluationResult(

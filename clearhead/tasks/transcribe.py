@@ -144,6 +144,11 @@ class Transcription(Sequences):
     def timings(self, model: Any, recording: Any, pieces: Sequence[str]) -> "tuple[TokenTiming, ...]":
         """Return the time at which each token of a transcript was spoken, by the model's cross-attention.
 
+        Args:
+            model: an encoder-decoder, as a torch module.
+            recording: the name of a file, or samples in memory.
+            pieces: the tokens of the transcript, as text.
+
         Raises:
             ModelError: a custom attention module doesn't report its weights.
         """
@@ -165,6 +170,13 @@ class Transcription(Sequences):
         return timings(weights.numpy(force=True), pieces, position_seconds(rate), len(samples) / rate)
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
+        """Score transcripts by their error rates.
+
+        Args:
+            held_out: has the correct transcript of each recording.
+            answers: one transcript for each recording.
+            counts: sums over the target tokens (default: no token accuracy and no perplexity).
+        """
         right = [targets[0] for targets in held_out.references]
         wer, cer = error_rates(answers, right)
         exact = np.array([one.split() == other.split() for one, other in zip(answers, right)], np.float64)

@@ -38,6 +38,13 @@ class Translation(Sequences):
         return origin_of(data, config)
 
     def judge(self, held_out: HeldOut, answers: Sequence[str], counts: TokenCounts | None) -> EvaluationResult:
+        """Score translations by BLEU, chrF and exact match.
+
+        Args:
+            held_out: has one or more references for each sentence.
+            answers: one translation for each sentence.
+            counts: sums over the target tokens (default: no token accuracy and no perplexity).
+        """
         references = held_out.references
         return EvaluationResult(
             score(answers, references, counts),

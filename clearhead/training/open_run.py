@@ -113,7 +113,16 @@ class Opened:
 def open_run(
     config: Config, out: Path, options: RunOptions, stage: Stage, began: float, opened: ExitStack
 ) -> Opened | None:
-    """Open the folder and prepare the run. Return None if it's complete."""
+    """Open the folder and prepare the run. Return None if it's complete.
+
+    Args:
+        config: the settings that the user gave.
+        out: the folder of the run.
+        options: what else the user asked for.
+        stage: which stage of a warm start it is, if any.
+        began: start of the time budget, as a `time.monotonic` value.
+        opened: closes the folder at the end of the run.
+    """
     say, allowed = options.say, options.allowed(config)
     if not options.resume:
         config, task = _check(config, out, stage, say, allowed)
@@ -144,7 +153,15 @@ def open_run(
 
 
 def follow_run(config: Config, out: Path, options: RunOptions, stage: Stage, opened: ExitStack) -> Opened | None:
-    """Open a run that another process has opened."""
+    """Open a run that another process has opened.
+
+    Args:
+        config: the settings that the user gave.
+        out: the folder of the run.
+        options: what else the user asked for.
+        stage: which stage of a warm start it is, if any.
+        opened: closes the folder at the end of the run.
+    """
     folder = opened.enter_context(FollowedFolder(out))
     if options.resume and folder.finished_step is not None:
         return None

@@ -133,7 +133,13 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Restore the state returned by `optimizer_tensors`, bit for bit. Raise ModelError if a tensor is missing."""
+    """Restore the state returned by `optimizer_tensors`, bit for bit. Raise ModelError if a tensor is missing.
+
+    Args:
+        optimizer: a new optimizer of the model's weights.
+        model: the model, for the names of its weights.
+        tensors: the state by name.
+    """
     for name, p in model.named_parameters():
         if not p.requires_grad:  # frozen weights have no state
             continue

@@ -173,6 +173,14 @@ def prepare_again(
 
     If the tokenized training data still exists, the training files are read only to compute their digest. A run that
     `restarts`, because it has no checkpoint yet, needs the files that it began with: its tokenizer is made from them.
+
+    Args:
+        folder: the folder of the run.
+        asked: the settings that the user gave now.
+        say: receives messages.
+        allow_custom_code: which custom classes the folder may name: all, none, or these.
+        task_type: the task to learn (default: `train.task`).
+        restarts: whether the run has no checkpoint yet.
     """
     out = folder.path
     recipe = Recipe.of(read_config(out, allow_custom_code=allow_custom_code))

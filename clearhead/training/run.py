@@ -50,6 +50,12 @@ _GREEDY: dict[str, Any] = {"beam": 1, "n_best": 1, "diverse": False, "sample": F
 def train(config: Config, out: str | Path, options: RunOptions, stage: Stage | None = None) -> Path:
     """Train a model into the folder `out`, from random weights or those of `train.init_from`, and return the folder.
 
+    Args:
+        config: the settings; those left open are chosen.
+        out: a new or empty folder, unless the options say otherwise.
+        options: what else the user asked for.
+        stage: which stage of a warm start it is (default: none).
+
     Raises:
         ConfigError, DataError, TrainingError: a setting, the data or the folder is unusable.
         StoppedError: a signal stopped the run. It can be resumed.

@@ -136,7 +136,14 @@ def with_general(data: RunData, run: Path, say: Say) -> RunData:
 
 
 def read_files(task_type: type[Task], source: Source, config: Config, say: Say) -> ReadFiles:
-    """Read all files before training starts. Validation and test files are kept in memory."""
+    """Read all files before training starts. Validation and test files are kept in memory.
+
+    Args:
+        task_type: the class of the task.
+        source: the training files.
+        config: names the other files, and the split.
+        say: receives what was read.
+    """
     data = config.data
     corpus = task_type.form.divide(source, 0.0 if data.valid else data.split, config.train.seed)
     said = [str(source.report), *([] if data.valid else [corpus.note])]

@@ -140,7 +140,13 @@ class Deadline:
         self._evaluation = seconds
 
     def last_step(self, step: int, last: int, eval_every: int) -> int:
-        """Return the step to end at, chosen after `step`: `last` unless the run wouldn't end on time."""
+        """Return the step to end at, chosen after `step`: `last` unless the run wouldn't end on time.
+
+        Args:
+            step: number of steps made so far.
+            last: the step to end at, as planned so far.
+            eval_every: steps between evaluations, whose time counts.
+        """
         if len(self._steps) < _SEEN:
             return last
         # The median ignores steps delayed by planning an epoch or by another program.

@@ -110,7 +110,14 @@ class Selection:
             self.try_mean(state, weights, count, "checkpoints")
 
     def try_mean(self, state: State, weights: Mapping[str, Tensor], count: int, of: str) -> None:
-        """Load a mean of `count` sets of weights into the model, score it, and keep it if it scores best."""
+        """Load a mean of `count` sets of weights into the model, score it, and keep it if it scores best.
+
+        Args:
+            state: the position of the run, which records the scores.
+            weights: the mean, by weight name.
+            count: number of sets that it's the mean of.
+            of: what they are, such as "checkpoints".
+        """
         load_learned(self.model, weights)
         scores = self._score(state, averaged=count)
         is_best = self._keep_if_best(state, scores, mean=f"{count} {of}")

@@ -152,7 +152,14 @@ class Update:
 
 
 def loss_of(task: Task, examples: Dataset, smoothing: float, batches: Plan | None = None) -> Loss:
-    """Return the loss of a task on some of these examples, or on those of `batches` if they change in each epoch."""
+    """Return the loss of a task on some of these examples, or on those of `batches` if they change in each epoch.
+
+    Args:
+        task: computes the loss.
+        examples: tokenized examples.
+        smoothing: amount of label smoothing.
+        batches: the batches of the run, which hold the examples of each epoch if they change.
+    """
 
     def loss(model: nn.Module, rows: IntArray) -> Tensor:
         now, rows = batches.at(rows) if isinstance(batches, FreshBatches) else (examples, rows)
@@ -162,7 +169,13 @@ def loss_of(task: Task, examples: Dataset, smoothing: float, batches: Plan | Non
 
 
 def alternating_loss(own: Loss, others: Loss, batches: Alternating) -> Loss:
-    """Return a loss for two kinds of batches in turns."""
+    """Return a loss for two kinds of batches in turns.
+
+    Args:
+        own: the loss on the examples of the task.
+        others: the loss on the examples to replay.
+        batches: tells which of the two a batch is from.
+    """
 
     def loss(model: nn.Module, rows: IntArray) -> Tensor:
         return (others if batches.is_other(rows) else own)(model, batches.within(rows))

@@ -58,6 +58,11 @@ def train(config: Config, out: str | Path, options: RunOptions) -> Path:
     With a budget, the stages share the time 1 : 2 : 1. `options.on_step` and `options.on_eval` are called in
     the last stage only.
 
+    Args:
+        config: the settings that the user gave.
+        out: a new or empty folder, unless the options say otherwise.
+        options: what else the user asked for.
+
     Raises:
         ConfigError, DataError, TrainingError: a setting, the data or the folder is unusable.
         StoppedError: a signal stopped the run. It can be resumed.
@@ -79,6 +84,11 @@ def train(config: Config, out: str | Path, options: RunOptions) -> Path:
 
 def is_warm_start(config: Config, out: str | Path, options: RunOptions) -> bool:
     """Return whether to train with a warm start: the settings request one, or the run to resume is one.
+
+    Args:
+        config: the settings that the user gave.
+        out: the folder of the run.
+        options: what else the user asked for.
 
     Raises:
         ConfigError: a setting needs a warm start, but this run isn't one.

@@ -79,7 +79,13 @@ class QuestionForm:
             return source.read()
 
     def divide(self, source: Any, share: float, seed: int) -> Questions:
-        """Split the questions so that no text is in both parts, and no article either if the articles have titles."""
+        """Split the questions so that no text is in both parts, and no article either if the articles have titles.
+
+        Args:
+            source: a `QuestionSource`.
+            share: share of the questions to hold out, from 0 to 1.
+            seed: picks the texts that are held out.
+        """
         return Questions(source, split_questions(source.read(), share, seed))
 
     def extent(self, data: Questions) -> tuple[int, str]:
@@ -87,7 +93,14 @@ class QuestionForm:
         return as_pairs(letters)
 
     def sample(self, data: QuestionCorpus, most: int, seed: int, by: str = SAMPLED_BY) -> tuple[QuestionCorpus, str]:
-        """Return up to `most` questions, drawn at random but in file order, and a note on the sample ("" for all)."""
+        """Return up to `most` questions, drawn at random but in file order, and a note on the sample ("" for all).
+
+        Args:
+            data: the questions.
+            most: maximum number of questions.
+            seed: picks the questions.
+            by: the setting that `most` comes from, for the note.
+        """
         if len(data) <= most:
             return data, ""
         drawn = np.zeros(len(data), np.bool_)

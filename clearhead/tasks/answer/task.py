@@ -145,7 +145,14 @@ class QuestionAnswering(Task):
         return types if count else None
 
     def loss(self, model: "nn.Module", examples: Windows, rows: IntArray, *, smoothing: float) -> "Tensor":
-        """Return the cross-entropy of the first and the last position, summed over both and over the windows."""
+        """Return the cross-entropy of the first and the last position, summed over both and over the windows.
+
+        Args:
+            model: a model with a span head.
+            examples: windows.
+            rows: indices of the windows (B,).
+            smoothing: amount of label smoothing, spread over the positions that an answer can have.
+        """
         from ..loss import span_cross_entropy
 
         batch = self.batch(examples, rows)
@@ -158,6 +165,11 @@ class QuestionAnswering(Task):
         """Return the `n_best` answers to each question, or two for `certainty`, and the loss, summed over all windows.
 
         The `beam` best passages of each window are ranked. The result doesn't depend on which windows share a batch.
+
+        Args:
+            model: a torch module.
+            held_out: the questions, with all windows over their texts.
+            search: `beam`, `n_best` and `batch_tokens` are used.
         """
         import torch
 
@@ -180,6 +192,12 @@ class QuestionAnswering(Task):
 
     def explain(self, model: Any, text: str, decode: DecodeConfig, context: str = "") -> "Explanation":
         """Answer one question and record every step, in the window of the context with the answer.
+
+        Args:
+            model: a torch module.
+            text: the question.
+            decode: settings of the search.
+            context: the text to find the answer in.
 
         Raises:
             ConfigError: there's no context.
@@ -231,7 +249,13 @@ class QuestionAnswering(Task):
     def evaluate(
         self, model: "ModelHandle | nn.Module", held_out: HeldOutQuestions, decode: DecodeConfig
     ) -> EvaluationResult:
-        """Answer every question, and score the answers and the baselines."""
+        """Answer every question, and score the answers and the baselines.
+
+        Args:
+            model: a torch module or a handle of a loaded model.
+            held_out: the questions, with all windows over their texts.
+            decode: `beam` is the number of passages that are ranked.
+        """
         found, total = self.read(as_module(model), held_out, decode)
         answers = [passages[0].text for passages in found]
         judged = held_out.scores(answers)

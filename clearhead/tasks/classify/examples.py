@@ -145,7 +145,13 @@ def label_settings(corpus: Any, config: Config) -> Mapping[str, Any]:
 
 
 def expect_targets(given: Sequence[str], names: Sequence[str], report: Report) -> None:
-    """Raise a DataError if the data has other targets than the model."""
+    """Raise a DataError if the data has other targets than the model.
+
+    Args:
+        given: names of the label columns in the data.
+        names: names of the model's targets.
+        report: names the files in the message.
+    """
     if {*given} != {*names}:
         raise DataError(
             f"{' and '.join(report.paths)} has the label columns {', '.join(given)}",
@@ -168,7 +174,15 @@ def _expect_usable(corpus: LabelledCorpus, labels: Sequence[str], where: str = "
 
 
 def unusable(corpus: LabelledCorpus, found: str, expected: str, value: float, fix: str = "") -> DataError:
-    """Return the error for labels that can't be trained on."""
+    """Return the error for labels that can't be trained on.
+
+    Args:
+        corpus: names the files and columns in the message.
+        found: what is wrong with the labels.
+        expected: what would be right.
+        value: the number at fault, a field of the error.
+        fix: a suggestion next to that of other columns (default: none).
+    """
     source, (texts, labels) = corpus.source, corpus.source.roles.plural
     option = "`data.target_column=NAME`, and `data.source_column=NAME`"
     other = f"if another column has the {labels}, use {option} for the {texts}" if source.has_columns else ""

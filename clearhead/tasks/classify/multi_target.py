@@ -57,6 +57,13 @@ class TargetExamples(LabelledExamples):
         return [LabelledExamples(self.sources, own, positions=self.positions) for own in sides]
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Any:
+        """Return the batches of each epoch. Each text counts as one prediction, as with a single target.
+
+        Args:
+            max_tokens: maximum number of tokens in a batch, with padding.
+            seed: seed of the order, which is different in each epoch.
+            max_rows: maximum number of texts in a batch (default: no limit).
+        """
         return self.parts[0].batches(max_tokens, seed, max_rows)  # each text counts the same
 
 
@@ -73,6 +80,11 @@ class HeldOutTargets(HeldOut):
     @classmethod
     def of(cls, pairs: Pairs, reader: SourceReader, task: "TargetClassification") -> "HeldOutTargets":
         """Prepare texts for scoring. Every answer to one with an unknown label counts as wrong.
+
+        Args:
+            pairs: texts with their labels, one for each target.
+            reader: reads the texts.
+            task: knows the targets and their labels.
 
         Raises:
             DataError: the data has other targets than the model.
@@ -163,13 +175,27 @@ class TargetClassification(Classification):
     def criterion(  # type: ignore[override]
         self, logits: "Tensor", examples: TargetExamples, rows: IntArray, smoothing: float
     ) -> "Tensor":
-        """Return the sum of the targets' cross-entropies over the texts in these rows. (B, C), (B,) -> ()"""
+        """Return the sum of the targets' cross-entropies over the texts in these rows. (B, C), (B,) -> ()
+
+        Args:
+            logits: those of all labels.
+            examples: texts with one label of each target.
+            rows: the examples that the logits are for.
+            smoothing: amount of label smoothing, spread over the labels of a target.
+        """
         each = zip(self.targets, examples.parts)
         return sum(it.task.criterion(logits[:, it.place], part, rows, smoothing) for it, part in each)  # type: ignore[return-value]
 
     def disagreement(  # type: ignore[override]
         self, logits: "Tensor", examples: TargetExamples, rows: IntArray
     ) -> "Tensor":
+        """Return the sum of the targets' R-Drop losses: the difference between two predictions for the same texts.
+
+        Args:
+            logits: those of all labels, from two readings (2B, C).
+            examples: texts with one label of each target.
+            rows: the examples that were read (B,).
+        """
         each = zip(self.targets, examples.parts)
         return sum(it.task.disagreement(logits[:, it.place], part, rows) for it, part in each)  # type: ignore[return-value]
 
@@ -180,6 +206,14 @@ class TargetClassification(Classification):
         return torch.cat([logits[:, it.place].log_softmax(-1) for it in self.targets], dim=-1)
 
     def record(self, text: str, scores: FloatArray, unknown: tuple[str, ...] = (), cut: int = 0) -> TargetLabels:
+        """Return the most likely label of each target.
+
+        Args:
+            text: the text, which is part of the record.
+            scores: a row of `log_probabilities` (C,).
+            unknown: words of the text that the vocabulary lacks.
+            cut: number of tokens that were cut off.
+        """
         p = np.exp(scores)
         each = {it.name: ranked(it.labels, p[it.place].tolist()) for it in self.targets}
         labels = {name: next(iter(own)) for name, own in each.items()}
@@ -193,6 +227,13 @@ class TargetClassification(Classification):
     def evaluate(  # type: ignore[override]
         self, model: "ModelHandle | nn.Module", held_out: HeldOutTargets, decode: DecodeConfig
     ) -> EvaluationResult:
+        """Label texts, and score each target and their means.
+
+        Args:
+            model: a torch module or a handle of a loaded model.
+            held_out: texts with the labels of each target.
+            decode: `batch_tokens` is the number of tokens read at a time.
+        """
         log_p = self.log_probabilities(as_module(model), held_out.encoded, decode.batch_tokens)
         found = [it.task.judged(log_p[:, it.place], part) for it, part in zip(self.targets, held_out.parts)]
         singly = [it.singly() for it in found]

@@ -73,7 +73,13 @@ class HeldOutNumbered(HeldOut):
 
     @classmethod
     def of(cls, pairs: Pairs, reader: SourceReader, task: "Regression") -> "HeldOutNumbered":
-        """Prepare texts for scoring."""
+        """Prepare texts for scoring.
+
+        Args:
+            pairs: texts with a number each.
+            reader: reads the texts.
+            task: knows the mean and the deviation of the training data.
+        """
         found, truth = reader.readable(pairs), numbers_of(zip(pairs.lines, pairs.targets), pairs.report)
         examples = task.examples((found.arrays, standardised(truth, task.scale)))
         references, n_cut = [[spelled(it)] for it in truth.tolist()], int((found.cut > 0).sum())
@@ -198,7 +204,14 @@ class Regression(Classification):
     def criterion(  # type: ignore[override]
         self, logits: "Tensor", examples: NumberedExamples, rows: IntArray, smoothing: float
     ) -> "Tensor":
-        """Return the squared error, summed over the texts in these rows. (B, 1), (B,) -> ()"""
+        """Return the squared error, summed over the texts in these rows. (B, 1), (B,) -> ()
+
+        Args:
+            logits: standardised numbers.
+            examples: texts with their standardised numbers.
+            rows: the examples that the logits are for.
+            smoothing: not used.
+        """
         import torch
 
         wide = logits[:, 0].to(torch.promote_types(logits.dtype, torch.float32))
@@ -210,6 +223,14 @@ class Regression(Classification):
         return logits * deviation + mean
 
     def record(self, text: str, scores: FloatArray, unknown: tuple[str, ...] = (), cut: int = 0) -> Numbered:
+        """Return the number of a text.
+
+        Args:
+            text: the text, which is part of the record.
+            scores: a row of `log_probabilities`, which holds the number (1,).
+            unknown: words of the text that the vocabulary lacks.
+            cut: number of tokens that were cut off.
+        """
         return Numbered(text, float(scores[0]), unknown, cut=cut)
 
     def certainty(self, scores: FloatArray) -> None:
@@ -218,6 +239,13 @@ class Regression(Classification):
     def evaluate(  # type: ignore[override]
         self, model: "ModelHandle | nn.Module", held_out: HeldOutNumbered, decode: DecodeConfig
     ) -> EvaluationResult:
+        """Predict the number of each text, and score the predictions.
+
+        Args:
+            model: a torch module or a handle of a loaded model.
+            held_out: texts with their numbers.
+            decode: `batch_tokens` is the number of tokens read at a time.
+        """
         found = self.log_probabilities(as_module(model), held_out.encoded, decode.batch_tokens)[:, 0]
         scores = number_scores(found, held_out.truth)
         return EvaluationResult(

@@ -38,6 +38,13 @@ class SeveralLabels(LabelledExamples):
     """Texts as tokens. The target of each is the numbers of its labels, which may be none."""
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> Any:
+        """Return the batches of each epoch. Each text counts as one prediction, however many labels it has.
+
+        Args:
+            max_tokens: maximum number of tokens in a batch, with padding.
+            seed: seed of the order, which is different in each epoch.
+            max_rows: maximum number of texts in a batch (default: no limit).
+        """
         one_each = Ragged.of(np.zeros(len(self), np.int32), np.ones(len(self), np.int64))  # each text counts the same
         return LabelledExamples(self.sources, one_each, positions=self.positions).batches(max_tokens, seed, max_rows)
 
@@ -56,7 +63,14 @@ class HeldOutSeveral(HeldOut):
 
     @classmethod
     def of(cls, pairs: Pairs, reader: SourceReader, known: Sequence[str], separator: str) -> "HeldOutSeveral":
-        """Prepare texts for scoring. An unknown label is never predicted."""
+        """Prepare texts for scoring. An unknown label is never predicted.
+
+        Args:
+            pairs: texts with any number of labels.
+            reader: reads the texts.
+            known: the labels of the model, in the order of their numbers.
+            separator: joins the labels of a text in `references`.
+        """
         given = [label_list(it) for it in pairs.targets]
         labels = (*known, *sorted({it for own in given for it in own} - {*known}))
         numbers = {label: number for number, label in enumerate(labels)}
@@ -120,7 +134,14 @@ class MultiLabelClassification(Classification):
         return HeldOutSeveral.of(data, self.reader, self.labels, self.separator)
 
     def criterion(self, logits: "Tensor", examples: LabelledExamples, rows: IntArray, smoothing: float) -> "Tensor":
-        """Return the binary cross-entropy of each label, summed over labels and texts. (B, C), (B,) -> ()"""
+        """Return the binary cross-entropy of each label, summed over labels and texts. (B, C), (B,) -> ()
+
+        Args:
+            logits: those of all labels.
+            examples: texts with the numbers of their labels.
+            rows: the examples that the logits are for.
+            smoothing: amount of label smoothing; see `label_cross_entropy`.
+        """
         from ..loss import label_cross_entropy
 
         targets = np.zeros((len(rows), len(self.labels)), np.float32)
@@ -129,6 +150,13 @@ class MultiLabelClassification(Classification):
         return label_cross_entropy(logits, on_device(targets, self.config.train.device), smoothing=smoothing)
 
     def disagreement(self, logits: "Tensor", examples: LabelledExamples, rows: IntArray) -> "Tensor":
+        """Return the R-Drop loss: the difference between two predictions for the same texts.
+
+        Args:
+            logits: those of all labels, from two readings (2B, C).
+            examples: not used: labels have no weights.
+            rows: not used.
+        """
         from ..loss import label_disagreement
 
         return label_disagreement(*logits.chunk(2))
@@ -139,6 +167,14 @@ class MultiLabelClassification(Classification):
         return logsigmoid(logits)
 
     def record(self, text: str, scores: FloatArray, unknown: tuple[str, ...] = (), cut: int = 0) -> LabelSet:
+        """Return the labels of a text.
+
+        Args:
+            text: the text, which is part of the record.
+            scores: a row of `log_probabilities` (C,).
+            unknown: words of the text that the vocabulary lacks.
+            cut: number of tokens that were cut off.
+        """
         p = np.exp(scores).tolist()
         chosen = self.chosen(p)
         return LabelSet(text, self.separator.join(chosen), tuple(chosen), ranked(self.labels, p), unknown, cut=cut)
@@ -151,6 +187,13 @@ class MultiLabelClassification(Classification):
     def evaluate(  # type: ignore[override]
         self, model: "ModelHandle | nn.Module", held_out: HeldOutSeveral, decode: DecodeConfig
     ) -> EvaluationResult:
+        """Label texts, and score the labels. Also offer the thresholds with the best F1 on these texts.
+
+        Args:
+            model: a torch module or a handle of a loaded model.
+            held_out: texts with their labels.
+            decode: `batch_tokens` is the number of tokens read at a time.
+        """
         log_p = self.log_probabilities(as_module(model), held_out.encoded, decode.batch_tokens)
         n, truth = len(self.labels), held_out.truth
         p, known = np.exp(log_p), ~np.any(truth[:, n:], axis=1)

@@ -108,6 +108,12 @@ class Classification(Task):
         With train.r_drop = a and any dropout, each text is read twice, and the loss is half the sum of both
         cross-entropies plus a/4 of their disagreement. That is half the loss of the R-Drop paper, so that its size
         doesn't depend on train.r_drop.
+
+        Args:
+            model: a model with a class head, or of a derived task.
+            examples: texts, images or recordings with their labels.
+            rows: indices of the examples (B,).
+            smoothing: amount of label smoothing, spread over all labels.
         """
         import torch
 
@@ -122,14 +128,27 @@ class Classification(Task):
         return right / 2 + self.config.train.r_drop / 4 * self.disagreement(both, examples, rows)
 
     def criterion(self, logits: "Tensor", examples: LabelledExamples, rows: IntArray, smoothing: float) -> "Tensor":
-        """Return the cross-entropy, summed over the texts in these rows. (B, C), (B,) -> ()"""
+        """Return the cross-entropy, summed over the texts in these rows. (B, C), (B,) -> ()
+
+        Args:
+            logits: the scores of all labels.
+            examples: texts with their labels.
+            rows: the examples that the logits are for; with R-Drop, each of them twice.
+            smoothing: amount of label smoothing, spread over all labels.
+        """
         from ..loss import class_cross_entropy
 
         targets, weights = self._targets(examples, rows)
         return class_cross_entropy(logits, targets, smoothing=smoothing, weights=weights)
 
     def disagreement(self, logits: "Tensor", examples: LabelledExamples, rows: IntArray) -> "Tensor":
-        """Return the R-Drop loss: the difference between two predictions for the same texts. (2B, C), (B,) -> ()"""
+        """Return the R-Drop loss: the difference between two predictions for the same texts. (2B, C), (B,) -> ()
+
+        Args:
+            logits: the first readings of all texts, then the second ones.
+            examples: texts with their labels, which have weights with train.balance.
+            rows: the examples that were read.
+        """
         from ..loss import disagreement
 
         (one, other), (targets, weights) = logits.chunk(2), self._targets(examples, rows)
@@ -143,7 +162,13 @@ class Classification(Task):
         return on_device(examples.numbers[rows], device), weights
 
     def log_probabilities(self, model: "nn.Module", texts: Ragged, together: int) -> FloatArray:
-        """Return the log-probability of every label for each text, reading `together` tokens at a time. (N, C)"""
+        """Return the log-probability of every label for each text, reading `together` tokens at a time. (N, C)
+
+        Args:
+            model: a torch module.
+            texts: encoded sources, as `reader.joined` returns them.
+            together: maximum number of tokens in a batch, with padding.
+        """
         import torch
 
         from ...model.transformer import evaluation
@@ -162,7 +187,13 @@ class Classification(Task):
         return logits.log_softmax(-1)
 
     def answers(self, model: "nn.Module", texts: Sequence[str], decode: DecodeConfig) -> list[str]:
-        """Return the label of each text as it's printed."""
+        """Return the label of each text as it's printed.
+
+        Args:
+            model: a torch module.
+            texts: raw texts, or the names of files.
+            decode: `batch_tokens` is the number of tokens read at a time.
+        """
         encoded, _ = self.reader.encode(texts)
         scores = self.log_probabilities(model, self.reader.joined(encoded), decode.batch_tokens)
         return [self.record(*it).label for it in zip(texts, scores)]
@@ -188,6 +219,11 @@ class Classification(Task):
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
         """Label one text and record every step. A long text or recording is truncated.
+
+        Args:
+            model: a torch module.
+            text: a raw text, or the name of an image or recording.
+            decode: `batch_tokens` is the number of tokens read at a time.
 
         Raises:
             DataError: the text is blank, or the file can't be read.
@@ -225,6 +261,13 @@ class Classification(Task):
     def evaluate(
         self, model: "ModelHandle | nn.Module", held_out: HeldOutLabelled, decode: DecodeConfig
     ) -> EvaluationResult:
+        """Label held-out sources, and score the labels.
+
+        Args:
+            model: a torch module or a handle of a loaded model.
+            held_out: sources with their labels.
+            decode: `batch_tokens` is the number of tokens read at a time.
+        """
         return self.judged(self.log_probabilities(as_module(model), held_out.encoded, decode.batch_tokens), held_out)
 
     def judged(self, log_p: FloatArray, held_out: HeldOutLabelled) -> EvaluationResult:

@@ -98,6 +98,12 @@ class Filling(MaskedTokens):
     ) -> list[Filled]:
         """Fill the masks of each text, and return the `top` most probable tokens for each mask.
 
+        Args:
+            model: a torch module or a handle of a loaded model.
+            texts: texts with masks.
+            decode: `batch_tokens`, and the tokens to suppress, are used.
+            top: number of tokens to return for each mask, at most the vocabulary.
+
         Raises:
             DataError: see `read`.
         """
@@ -148,10 +154,23 @@ class Filling(MaskedTokens):
         return tuple(word for word in words if NEVER not in word)
 
     def answers(self, model: Any, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
+        """Return each text with its masks filled.
+
+        Args:
+            model: a torch module or a handle of a loaded model.
+            texts: texts with masks.
+            decode: see `fillings`.
+        """
         return [it.filled for it in self.fillings(model, texts, decode)]
 
     def explain(self, model: Any, text: str, decode: DecodeConfig) -> "Explanation":
-        """Fill the masks of one text and record every step. Raise DataError if the text has no mask, or is too long."""
+        """Fill the masks of one text and record every step. Raise DataError if the text has no mask, or is too long.
+
+        Args:
+            model: a torch module.
+            text: a text with masks.
+            decode: see `fillings`.
+        """
         from ...inspection.explaining import explain
         from ...inspection.record.forward_pass import Pass
         from ...inspection.record.uncompiled import uncompiled

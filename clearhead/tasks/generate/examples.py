@@ -79,7 +79,13 @@ class Blocks:
         return Ragged([[]] * len(self.documents)), self.documents
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> BlockPlan:
-        """Return the batches of each epoch, with at least one block per batch."""
+        """Return the batches of each epoch, with at least one block per batch.
+
+        Args:
+            max_tokens: maximum number of tokens in a batch.
+            seed: seed of the order, which is different in each epoch.
+            max_rows: maximum number of blocks in a batch (default: no limit).
+        """
         together = max(max_tokens // self.length, 1)
         return BlockPlan(len(self.documents.tokens), self.length, min(together, max_rows or together), seed)
 

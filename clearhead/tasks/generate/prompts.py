@@ -57,6 +57,13 @@ class AnswerExamples(Examples):
         return self.targets.lengths
 
     def batches(self, max_tokens: int, seed: int = 0, max_rows: int | None = None) -> AnswerBatches:
+        """Return the batches of each epoch. Of their tokens, only those in the spans count as predictions.
+
+        Args:
+            max_tokens: maximum number of tokens in a batch, with padding.
+            seed: seed of the order, which is different in each epoch.
+            max_rows: maximum number of examples in a batch (default: no limit).
+        """
         lengths, places = self.targets.lengths, self.sources.tokens
         predicted = np.concatenate([[0], np.cumsum(places[1::2] - places[::2])])[self.sources.starts // 2]
         return AnswerBatches(lengths, lengths, max_tokens, seed, max_rows, predicted=np.diff(predicted))
@@ -185,6 +192,13 @@ class ConversationForm(PairForm):
             return Pairs.read(source)
 
     def divide(self, source: Any, share: float, seed: int) -> ConversationCorpus:
+        """Hold out a share of the examples.
+
+        Args:
+            source: prompts with answers.
+            share: share of the examples to hold out, from 0 to 1.
+            seed: picks the examples that are held out.
+        """
         return ConversationCorpus.of(source, share, seed)
 
     def preview(self, data: Pairs) -> Iterator[dict[str, str]]:
@@ -256,6 +270,14 @@ class AnswerGeneration(Generation):
         )
 
     def loss(self, model: "nn.Module", examples: AnswerExamples, rows: IntArray, *, smoothing: float) -> "Tensor":  # type: ignore[override]
+        """Return the cross-entropy, summed over the tokens in the spans to predict.
+
+        Args:
+            model: a decoder-only model.
+            examples: prompts with answers, and the spans to predict.
+            rows: indices of the examples (B,).
+            smoothing: amount of label smoothing, spread over the vocabulary.
+        """
         import torch
 
         from ..loss import projected_cross_entropy

@@ -101,6 +101,14 @@ class Generation(Task):
         return HeldOutText(blocks, [], 0, sources, (), characters=n, bytes=n_bytes, unknown=unknown)
 
     def loss(self, model: "nn.Module", examples: Blocks, rows: IntArray, *, smoothing: float) -> "Tensor":
+        """Return the cross-entropy, summed over all tokens of these blocks.
+
+        Args:
+            model: a decoder-only model.
+            examples: text in blocks.
+            rows: the positions at which the blocks of the batch begin (B,).
+            smoothing: amount of label smoothing, spread over the vocabulary.
+        """
         from ..loss import projected_cross_entropy
 
         blocks, pad, device = examples.at(rows, examples.length), self.special.pad, self.config.train.device
@@ -133,7 +141,13 @@ class Generation(Task):
     def evaluate(
         self, model: "ModelHandle | nn.Module", held_out: HeldOutText, decode: DecodeConfig
     ) -> EvaluationResult:
-        """Score how well the model predicts the text. Nothing is generated."""
+        """Score how well the model predicts the text. Nothing is generated.
+
+        Args:
+            model: a torch module or a handle of a loaded model.
+            held_out: text in consecutive blocks.
+            decode: not used, as nothing is generated.
+        """
         nats, n_tokens, right = self.losses(as_module(model), held_out.examples)
         total = float(nats.sum())
         scores = TextScores(
@@ -170,6 +184,11 @@ class Generation(Task):
     ) -> TextGenerator:
         """Return a text generator that runs the model in the engine `decode.engine`.
 
+        Args:
+            model: a torch module or a handle of a loaded model.
+            decode: settings of sampling and search.
+            stopping: where to end texts besides the end token (default: nowhere).
+
         Raises:
             ConfigError: the engine can't run the model, or doesn't support one of the settings.
             DataError: a token to suppress isn't in the vocabulary.
@@ -187,6 +206,13 @@ class Generation(Task):
         return ChatEncoder(ChatTemplate.read(template), self.tokenizers.target) if template else None
 
     def answers(self, model: Any, texts: Sequence[str], decode: DecodeConfig) -> list[str]:
+        """Return each text with its continuation.
+
+        Args:
+            model: a torch module or a handle of a loaded model.
+            texts: the beginnings.
+            decode: settings of sampling and search.
+        """
         generator = self.generator(model, decode)
         found = generator.records(generator.read(texts))
         return [text + best.text for text, (best, *_) in zip(texts, found)]
@@ -195,6 +221,12 @@ class Generation(Task):
         self, model: Any, text: str | Messages, decode: DecodeConfig, prefix: Sequence[int] = ()
     ) -> "Explanation":
         """Continue one text, or answer a conversation, and record every step. It starts with the tokens of `prefix`.
+
+        Args:
+            model: a torch module.
+            text: a raw text, or messages if the model has a chat template.
+            decode: settings of sampling and search.
+            prefix: token ids that the continuation starts with.
 
         Raises:
             DataError: the text and its continuation exceed `model.max_len`, or the text has characters that aren't in

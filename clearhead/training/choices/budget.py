@@ -62,7 +62,14 @@ def plan(
 ) -> tuple[Config, list[Chosen]]:
     """Choose the model size, steps and schedule of a run with a budget. Values set by the user are kept.
 
-    `left` returns the seconds until the run must end. Some training steps of each size are timed.
+    Some training steps of each size are timed.
+
+    Args:
+        config: the settings so far, with the vocabularies.
+        task: computes the loss of the trial steps.
+        examples: the training data.
+        left: returns the seconds until the run must end.
+        scoring: the number of sentences that the run scores.
 
     Raises:
         TrainingError: the budget is too small for any model. The message gives the smallest budget that works.

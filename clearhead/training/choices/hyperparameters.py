@@ -68,7 +68,13 @@ def threads_asked_for() -> int:
 
 
 def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, list[Chosen]]:
-    """Choose preset and vocabulary size from the number of examples, which the log calls `what` ("1,000 pairs")."""
+    """Choose preset and vocabulary size from the number of examples.
+
+    Args:
+        config: the settings so far.
+        n_pairs: number of training examples, or how many pairs the text is worth.
+        what: the same as text for the log (default: "N pairs").
+    """
     what = what or counted(n_pairs, "pairs")
     choices: list[Chosen] = []
     if config.train.preset is None and has_open_shape(config) and not config.train.budget:
@@ -98,12 +104,24 @@ def has_open_shape(config: Config) -> bool:
 
 
 def with_preset(config: Config, name: str, origin: Origin) -> Config:
-    """Return the configuration with a preset chosen by `origin`. Values from stronger origins are kept."""
+    """Return the configuration with a preset chosen by `origin`. Values from stronger origins are kept.
+
+    Args:
+        config: the settings so far.
+        name: a key of `PRESETS`.
+        origin: who chose the preset; its values have the origin of the preset itself.
+    """
     return config.choose({"train.preset": name}, origin).choose(PRESETS[name], origin_of(name))
 
 
 def choose_batch(config: Config, n_tokens: int, what: str) -> tuple[Config, list[Chosen]]:
-    """Choose the batch size from the number of tokens per epoch. `what` describes the tokens for the log."""
+    """Choose the batch size from the number of tokens per epoch.
+
+    Args:
+        config: the settings so far.
+        n_tokens: number of tokens per epoch.
+        what: the unit of these tokens, for the log.
+    """
     if config.data.batch_tokens is not None:
         return config, []
     tokens, why = usual_batch(config, n_tokens), f"for {n_tokens:,} {what} per epoch"

@@ -66,7 +66,11 @@ class _Batch:
 def fit(config: Config, task: Task, examples: Dataset, processes: int = 1) -> tuple[Config, list[Chosen]]:
     """Choose train.micro_batches and train.activation_checkpointing for `train.memory`. Values of the user are kept.
 
-    The settings so far include the model's shape. So many `processes` share each batch.
+    Args:
+        config: the settings so far, with the model's shape.
+        task: computes the loss of the trial steps.
+        examples: the training data.
+        processes: number of processes that share each batch.
 
     Raises:
         ConfigError: no choice fits the limit. The message gives the smallest limit that works, or an estimate of it
@@ -196,7 +200,15 @@ class MemoryTrial:
 
 
 def forecast(config: Recipe, model: nn.Module, examples: Dataset, units: Units, *, done: int = 0) -> str:
-    """Return one line with the parameters, examples, steps and memory of a run after `done` steps."""
+    """Return one line with the parameters, examples, steps and memory of a run after `done` steps.
+
+    Args:
+        config: the settings of the run.
+        model: the model, for its number of parameters.
+        examples: the training data.
+        units: the nouns for them.
+        done: number of steps that a resumed run has behind it.
+    """
     n_parameters = sum(p.numel() for p in model.parameters())
     steps = config.train.steps
     batches = examples.batches(config.data.batch_tokens, max_rows=config.data.batch_sentences)

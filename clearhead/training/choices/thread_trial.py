@@ -111,7 +111,13 @@ class ThreadTiming:
 
 
 def choose_threads(config: Recipe, task: Task, examples: Dataset) -> tuple[Recipe, list[Chosen]]:
-    """Choose the number of threads, unless the user did or the run is too short for a trial."""
+    """Choose the number of threads, unless the user did or the run is too short for a trial.
+
+    Args:
+        config: the complete settings of the run.
+        task: computes the loss of the trial steps.
+        examples: the training data.
+    """
     counts = candidates(config)
     if len(counts) == 1 or config.train.steps < _FEWEST:
         return config, []
@@ -133,6 +139,11 @@ def time_steps(steps: Steps, counts: Sequence[int], limit: float = SECONDS) -> T
     """Time steps with each of these numbers of threads, for about `limit` seconds after a first one.
 
     Large numbers come first, and smaller ones aren't tried once the time of a step grows much.
+
+    Args:
+        steps: the steps to time.
+        counts: numbers of threads.
+        limit: seconds after which no turn begins.
     """
     before, others = torch.get_num_threads(), OtherPrograms()
     tokens: list[int] = []

@@ -291,7 +291,13 @@ def launch(arguments: Sequence[str], count: int) -> None:
 
 
 def call(function: Callable[..., Any], count: int, *arguments: Any) -> Any:
-    """Call a function in `count` new processes, as `launch` does, and return the result of the first one."""
+    """Call a function in `count` new processes, as `launch` does, and return the result of the first one.
+
+    Args:
+        function: a function that can be pickled.
+        count: number of processes.
+        arguments: its arguments.
+    """
     return _start(count, function, *arguments)[0]
 
 

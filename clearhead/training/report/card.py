@@ -18,7 +18,11 @@ _UNSCORED = "None yet: training hasn't finished."
 def model_card(config: Recipe, task: type[Task], *, count: int, notes: Sequence[str] = ()) -> str:
     """Return the model card as Markdown, without scores; `with_scores` adds them.
 
-    `count` is the number of training examples. `notes` are automatically chosen settings, with the reasons.
+    Args:
+        config: the settings of the run.
+        task: the class of its task.
+        count: number of training examples.
+        notes: settings that were chosen automatically, with the reasons.
     """
     name = f": {config.data.name}" if config.data.name else ""
     lines = [
@@ -124,13 +128,25 @@ def with_scores(card: str, scores: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def with_section(card: str, heading: str, text: str) -> str:
-    """Return the card with a section added after the scores, unless the card already contains it."""
+    """Return the card with a section added after the scores, unless the card already contains it.
+
+    Args:
+        card: a model card.
+        heading: of level 2, without the marks.
+        text: Markdown.
+    """
     heading, next_one = f"## {heading}", "\n## Model\n"
     return card if heading in card else card.replace(next_one, f"\n{heading}\n\n{text}\n{next_one}", 1)
 
 
 def with_steps(card: str, planned: int, done: int) -> str:
-    """Return the card with the number of steps `done` instead of the planned number."""
+    """Return the card with the number of steps `done` instead of the planned number.
+
+    Args:
+        card: a model card.
+        planned: the number of steps that the card states.
+        done: the number of steps that were made.
+    """
     if done == planned:
         return card
     return card.replace(f"; {_steps(planned)}, seed ", f"; {_steps(done)} ({planned:,} planned), seed ")

@@ -33,7 +33,13 @@ class Floors:
 
     @classmethod
     def of(cls, task: Task, examples: Any, held_out: Any) -> "Floors | None":
-        """Count the targets of training examples, and score those of others. Return None if they aren't tokens."""
+        """Count the targets of training examples, and score those of others. Return None if they aren't tokens.
+
+        Args:
+            task: knows what the targets are.
+            examples: training examples, to count.
+            held_out: examples to score.
+        """
         known, new = _targets(task, examples), _targets(task, held_out)
         if known is None or new is None or not len(known[0]) or not len(new[0]):
             return None

@@ -52,7 +52,14 @@ class Progress:
         self._speed: float | None = None
 
     def update(self, *, step: int, epoch: int, loss: float, tokens_per_second: float) -> None:
-        """Report a step. Loss and speed are shown as moving averages. `epoch` is counted from 0, and shown from 1."""
+        """Report a step. Loss and speed are shown as moving averages.
+
+        Args:
+            step: number of the step, from 1.
+            epoch: number of the epoch, from 0; shown from 1.
+            loss: mean loss per token of this step.
+            tokens_per_second: speed of this step.
+        """
         if self._say is not None:
             return
         now = self._clock()
