@@ -29,7 +29,8 @@ ROOMS = (
     "data/*.py",
     "readers/**/*.py",
     "serving/**/*.py",
-    "tasks/base.py",
+    "tasks/**/*.py",
+    "training/**/*.py",
     "*.py",
 )
 HEAVY = {"torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "rich", "matplotlib"}
