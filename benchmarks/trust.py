@@ -30,7 +30,7 @@ from clearhead.inspection.views.alignment import alignment_layer
 from clearhead.scoring.confidence import quality_of
 from clearhead.scoring.summary_scores import common_subsequence
 from clearhead.scoring.translation_scores import sentence_chrf
-from clearhead.tokenization.detokenize import words_of
+from clearhead.tokenization.tokenizer import words_of
 
 DATA = Path(os.environ.get("CLEARHEAD_DATA", "data"))
 PASSES = 8  # with dropout

@@ -9,8 +9,8 @@ from ..decode.beams import Hypothesis
 from ..decode.continuation import Continuation, TextGenerator
 from ..decode.writer import Grow, Read, Writer
 from ..tokenization.chat_template import Messages
-from ..tokenization.detokenize import StreamingDetokenizer
 from ..tokenization.offsets import encode_with_offsets
+from ..tokenization.tokenizer import StreamingDetokenizer
 
 _Score = tuple[float | None, dict[int, float] | None]  # a token's log-probability, and those of the most likely ones
 _NOTHING = Hypothesis((), 0.0, 0.0, (), False)

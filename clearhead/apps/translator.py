@@ -29,7 +29,7 @@ from ..scoring.confidence import Confidence
 from ..tasks.base import check_filled
 from ..tasks.sequences import Sequences
 from ..tasks.source_reader import whole_length
-from ..tokenization.detokenize import GrowingText
+from ..tokenization.tokenizer import GrowingText
 from .answers import BriefResult, Reading, Result, Scored, ScoredAnswer, Word
 from .app import ONE, App
 from .inputs import (

@@ -15,8 +15,7 @@ import numpy as np
 from ..config import DecodeConfig
 from ..errors import ConfigError, DataError, shortened
 from ..tokenization.chat_template import ChatEncoder, Messages
-from ..tokenization.detokenize import StreamingDetokenizer
-from ..tokenization.tokenizer import Tokenizer
+from ..tokenization.tokenizer import StreamingDetokenizer, Tokenizer
 from .beams import Hypothesis, Request
 from .engine import WindowedEngine
 from .rules import IntArray, Sources

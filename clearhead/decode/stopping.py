@@ -7,8 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import ConfigError
-from ..tokenization.detokenize import StreamingDetokenizer
-from ..tokenization.tokenizer import Tokenizer
+from ..tokenization.tokenizer import StreamingDetokenizer, Tokenizer
 from .rules import IntArray
 
 StopReason = Literal["end", "stop", "chars", "tokens", "nothing"]

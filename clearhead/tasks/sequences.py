@@ -25,9 +25,9 @@ from ..readers.pairs import Pairs, references
 from ..scoring.bootstrap import FloatArray
 from ..scoring.summary_scores import common_subsequence
 from ..scoring.translation_scores import TokenCounts
-from ..tokenization.detokenize import words_of
 from ..tokenization.ragged import IntArray, Ragged
 from ..tokenization.subword_dropout import SubwordDropout
+from ..tokenization.tokenizer import words_of
 from .base import EvaluationResult, Task, check_filled
 from .examples import Examples, HeldOut
 from .source_reader import SourceReader, TextReader, longest_text, tokens_on_device, whole_length

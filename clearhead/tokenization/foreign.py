@@ -18,7 +18,7 @@ from ..errors import DataError, ModelError
 from .backend import PanicError, as_exceptions, open_backend
 from .learning import lone_surrogate
 from .normalise import NEVER, Kind, Spelling
-from .tokenizer import Tokenizer, unknown_spans
+from .tokenizer import Tokenizer
 
 _Found = TypeVar("_Found")
 
@@ -185,7 +185,7 @@ class ForeignTokenizer(Tokenizer):
             return [part for part in dict.fromkeys(parts) if self._backend.token_to_id(part) is None]
         if self.special.unk is None or self.special.unk not in self.encode(text):
             return []
-        return unknown_spans(text, self.encoding(text), self.special)
+        return self._unknown_parts(text)
 
     def encoding(self, text: str) -> tokenizers.Encoding:
         self.normalize(text)

@@ -10,12 +10,11 @@ from tokenizers import models, trainers
 
 from ..config import DataConfig
 from ..errors import ConfigError, DataError
-from .normalise import BYTES, text_pipeline
+from .normalise import BYTES, SPACE, text_pipeline
 
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")  # the first tokens of a new vocabulary, in the order of `SpecialTokens`
 
 _UNKNOWN = SPECIALS.index("<unk>")
-_SPACE = next(letter for letter, byte in BYTES.items() if byte == ord(" "))
 _SUBWORDS = 4000  # default of data.vocab_size for subwords; words and characters have no limit
 
 
@@ -44,7 +43,7 @@ def learn_vocabulary(texts: Iterable[str], data: DataConfig) -> tokenizers.Token
 def word_vocabulary(words: Iterable[str]) -> tokenizers.Tokenizer:
     """Return the library's tokenizer with the special tokens and these ASCII words, in this order."""
     backend = text_pipeline(DataConfig(tokenizer="word"))
-    tokens = [*SPECIALS, *(f"{_SPACE}{word}" for word in words)]
+    tokens = [*SPECIALS, *(f"{SPACE}{word}" for word in words)]
     backend.model = models.WordLevel({token: i for i, token in enumerate(tokens)}, SPECIALS[_UNKNOWN])
     backend.add_special_tokens(list(SPECIALS))
     return backend

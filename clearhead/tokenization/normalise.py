@@ -73,6 +73,7 @@ def _byte_letters() -> dict[str, int]:
 
 
 BYTES = _byte_letters()
+SPACE = next(letter for letter, byte in BYTES.items() if byte == ord(" "))
 
 
 def printable(text: str) -> str:

@@ -50,7 +50,13 @@ class Ragged:
         return self.tokens[start : start + self.lengths[index]].tolist()
 
     def padded(self, rows: IntArray, pad: int, dtype: type[np.integer[Any]] = np.int64) -> NDArray[Any]:
-        """Return these sequences as rows, padded on the right. (B,) -> (B, longest)"""
+        """Return these sequences as rows, padded on the right. (B,) -> (B, longest)
+
+        Args:
+            rows: the indices of the sequences.
+            pad: the token that fills up shorter ones.
+            dtype: the type of the result, such as that of 16-bit samples.
+        """
         lengths = self.lengths[rows]
         padded = np.full((len(rows), int(lengths.max(initial=0))), pad, dtype)
         for row, start, length in zip(padded, self.starts[rows].tolist(), lengths.tolist()):

@@ -86,7 +86,16 @@ class Tokenizers:
 
     @classmethod
     def for_model(cls, text: str, model: ModelConfig, *, origin: str) -> Self:
-        """Read the tokenizers of a model. Raise ModelError if the file is damaged, or belongs to another model."""
+        """Read the tokenizers of a model.
+
+        Args:
+            text: what `to_json` wrote, or another program's `tokenizers` file.
+            model: settings of the model, with its special tokens and vocabulary sizes.
+            origin: the name of the file, for messages.
+
+        Raises:
+            ModelError: the file is damaged, or belongs to another model.
+        """
         source, target = (model.vocabulary_sizes.get(name, 0) for name in _SIDES)
         found = cls.from_json(text, model.special, origin=origin, sizes=(source, target))
         found.check_sizes(model, origin=origin)
@@ -132,7 +141,13 @@ class _Joint(Iterable[str]):
 
 
 def train_tokenizers(sources: Iterable[str], targets: Iterable[str], data: DataConfig) -> Tokenizers:
-    """Learn one vocabulary from both sides, or one per side, depending on `data.joint`; see `Tokenizer.train`."""
+    """Learn one vocabulary from both sides, or one per side.
+
+    Args:
+        sources: source texts; see `Tokenizer.train`.
+        targets: target texts.
+        data: kind, size and normalisation. `data.joint` asks for one vocabulary.
+    """
     if data.joint:
         one = Tokenizer.train(_Joint(sources, targets), data)
         return Tokenizers(one, one)

@@ -16,11 +16,10 @@ import numpy as np
 import tokenizers
 
 from ..errors import ConfigError
-from .normalise import BYTES
+from .normalise import BYTES, SPACE
 from .ragged import Ragged
 from .tokenizer import Tokenizer
 
-_SPACE = next(letter for letter, byte in BYTES.items() if byte == ord(" "))
 _VARIANTS = 32  # segmentations of one word in one epoch; further occurrences reuse them
 _CHUNK = 16_384  # sequences converted to lists at a time
 
@@ -89,7 +88,7 @@ class SubwordDropout:
         """Return what to segment separately: words with their leading space, or all if whitespace isn't folded."""
         if not self._folded:
             return iter([letters] if letters else [])
-        return (_SPACE + part for part in letters.split(_SPACE)[1:])
+        return (SPACE + part for part in letters.split(SPACE)[1:])
 
     def _drawn(self, part: str, rng: random.Random, variants: dict[str, list[list[int]]]) -> list[int]:
         known = variants.setdefault(part, [])

@@ -8,6 +8,7 @@ A text can't forge special tokens. "<" and a letter never share a piece, so "</s
 and training can't learn a piece "</s>".
 """
 
+import codecs
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -21,7 +22,6 @@ from ..config import DataConfig, DecodeConfig, SpecialTokens
 from ..errors import ConfigError, DataError
 from .learning import SPECIALS, learn_vocabulary, lone_surrogate, word_vocabulary
 from .normalise import NEVER, Kind, Spelling
-from .word_ids import WordEncoder
 
 KINDS: dict[type, Literal["bpe", "unigram"] | None] = {
     models.BPE: "bpe",
@@ -30,6 +30,10 @@ KINDS: dict[type, Literal["bpe", "unigram"] | None] = {
 }
 
 _CHUNK = 8192  # texts passed to the library at once, to limit the memory of its encodings
+_MOST = 200_000  # cached words; when it's full, the cache is cleared, and frequent words soon return
+_LONG = 40  # longer words, such as sentences in languages without spaces, rarely repeat, and aren't cached
+_UNLIKE = re.compile("[\x1c-\x1f]")  # whitespace in Python, but not in Unicode
+_WINDOW = 16  # tokens that are decoded again, at least
 
 
 class Tokenizer:
@@ -48,7 +52,7 @@ class Tokenizer:
         self.special = special
         backend.encode_special_tokens = True  # "</s>" in a text is text; the file doesn't store this
         self._backend = backend
-        self._encode: Callable[[Sequence[str]], list[list[int]]] = WordEncoder(backend)
+        self._encode: Callable[[Sequence[str]], list[list[int]]] = _WordEncoder(backend)
         # All kinds but characters prepend a space to the text, which `decode` removes.
         self.adds_space: bool = backend.normalizer.normalize_str("a") != "a"
         self.kind: Kind = KINDS[type(backend.model)] or ("word" if self.adds_space else "character")
@@ -207,7 +211,13 @@ class Tokenizer:
         """Return the distinct words (or characters) of a text that aren't in the vocabulary; none for subwords."""
         if self.kind in ("bpe", "unigram"):
             return []
-        return unknown_spans(text, self.encoding(text), self.special)
+        return self._unknown_parts(text)
+
+    def _unknown_parts(self, text: str) -> list[str]:
+        """Return the distinct parts of a text that become unknown tokens."""
+        found = self.encoding(text)
+        spans = [span for i, span in zip(found.ids, found.offsets) if i == self.special.unk]
+        return list(dict.fromkeys(text[start:end].strip() or text[start:end] for start, end in spans))
 
     def encoding(self, text: str) -> tokenizers.Encoding:
         """Return the library's encoding. Its offsets aren't exact; `encode_with_offsets` returns exact ones."""
@@ -229,7 +239,116 @@ class Tokenizer:
         return Spelling(self._backend, names, self.vocab_size, range(len(SPECIALS)))
 
 
-def unknown_spans(text: str, encoding: tokenizers.Encoding, special: SpecialTokens) -> list[str]:
-    """Return the distinct parts of a text that became unknown tokens in its encoding."""
-    spans = [span for i, span in zip(encoding.ids, encoding.offsets) if i == special.unk]
-    return list(dict.fromkeys(text[start:end].strip() or text[start:end] for start, end in spans))
+class _WordEncoder:
+    """Encodes texts as `backend` does, word by word, with a cache of known words.
+
+    Splitting a text at whitespace doesn't change its tokens: normalisation folds whitespace to single spaces, and every
+    piece starts with its space and ends before the next one. Only the compatibility form (NFKC) can create or join
+    spaces.
+    """
+
+    def __init__(self, backend: tokenizers.Tokenizer) -> None:
+        self._backend = backend
+        self._known: dict[str, tuple[int, ...]] = {}  # tuples of ints, which the garbage collector skips
+        normalize = backend.normalizer.normalize_str
+        self._cuts = normalize("a \n\u3000b ") == " a b"  # True if it folds whitespace and prepends a space
+        self._compatible = normalize("ﬁ") != " ﬁ"  # True for NFKC, which can turn other characters into spaces
+
+    def __call__(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of each text; new words are encoded on all cores."""
+        if not self._cuts:
+            return self._encoded(texts)
+        words = [self._words(text) for text in texts]
+        new = set().union(*words).difference(self._known)
+        if len(self._known) + len(new) > _MOST:
+            self._known.clear()
+            new = set().union(*words)
+        listed = sorted(new)
+        self._known.update(zip(listed, map(tuple, self._encoded(listed))))
+        ids = self._known.__getitem__
+        encoded = [list(chain.from_iterable(map(ids, found))) for found in words]
+        for word in listed:
+            if len(word) > _LONG:
+                del self._known[word]
+        return encoded
+
+    def _words(self, text: str) -> list[str]:
+        """Return what can be encoded separately: the words, or the whole text."""
+        if _UNLIKE.search(text) or (self._compatible and not text.isascii()):
+            return [text]
+        return text.split()
+
+    def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
+        return [it.ids for it in self._backend.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+
+class StreamingDetokenizer:
+    """Turns tokens into text, a few at a time.
+
+    The joined results of `add` equal `Tokenizer.decode` of all tokens, except that an incomplete last character is held
+    back. `decode` shows it as U+FFFD.
+
+    Args:
+        tokenizer: the tokenizer of the tokens.
+        before: tokens before the first call of `add`, whose text isn't returned.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, before: Iterable[int] = ()) -> None:
+        self.tokenizer, self._decoder = tokenizer, codecs.getincrementaldecoder("utf-8")("replace")
+        self._at_start = tokenizer.adds_space
+        self.add(before)
+
+    def add(self, ids: Iterable[int]) -> str:
+        """Return the characters that these tokens complete."""
+        token_bytes = self.tokenizer.token_bytes
+        text = self._decoder.decode(b"".join([token_bytes[i] for i in ids]))
+        if text and self._at_start:
+            self._at_start, text = False, text.removeprefix(" ")
+        return text
+
+    def copy(self) -> Self:
+        """Return an independent copy in the same state."""
+        twin = type(self)(self.tokenizer)
+        twin._decoder.setstate(self._decoder.getstate())
+        twin._at_start = self._at_start
+        return twin
+
+
+class GrowingText:
+    """The text of tokens as they come: after each token, what `decode` returns for all of them.
+
+    Another program's decoder may treat the first and the last token in its own way, so the last ones are decoded
+    again. Earlier ones are only left out where that doesn't change the text.
+
+    Args:
+        decode: returns the text of tokens.
+    """
+
+    def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
+        self._decode, self._ids = decode, list[int]()
+        self._done, self._again = "", 0  # the text so far, and how many characters of it the tokens in `_ids` have
+
+    def add(self, token: int) -> str:
+        """Return the whole text. It ends with U+FFFD, and isn't final, if its last character is incomplete."""
+        self._ids.append(token)
+        text = self._done + self._decode(self._ids)[self._again :]
+        if len(self._ids) > _WINDOW and len(self._ids) % _WINDOW == 0 and not text.endswith("\ufffd"):
+            self._forget(text)
+        return text
+
+    def _forget(self, text: str) -> None:
+        """Leave out all tokens but the last ones, if these have the same text alone."""
+        last = self._ids[-_WINDOW:]
+        shown = self._decode(last)
+        if shown.strip() and text.endswith(shown.lstrip()):
+            self._ids, self._done, self._again = last, text, len(shown)
+
+
+def words_of(ids: Sequence[int], decode: Callable[[Sequence[int]], str]) -> list[int]:
+    """Return the index of the word that each token belongs to. Words are separated by whitespace.
+
+    Whitespace before the first word belongs to that word, other whitespace to the word before it. The ids must not
+    include unknown tokens, which decoding skips. Answers never do; for other texts, use `offsets.word_indices`.
+    """
+    growing = GrowingText(decode)
+    return [max(len(growing.add(token).split()) - 1, 0) for token in ids]

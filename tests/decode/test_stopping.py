@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from clearhead.config import DataConfig
 from clearhead.decode.stopping import StopChecker, StoppingCriteria
 from clearhead.errors import ConfigError
-from clearhead.tokenization.detokenize import StreamingDetokenizer
-from clearhead.tokenization.tokenizer import Tokenizer
+from clearhead.tokenization.tokenizer import StreamingDetokenizer, Tokenizer
 
 LETTERS = st.text("ab\né", max_size=12)
 ENDS = st.builds(

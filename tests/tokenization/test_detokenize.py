@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
-from clearhead.tokenization.detokenize import GrowingText, StreamingDetokenizer
-from clearhead.tokenization.tokenizer import Tokenizer
+from clearhead.tokenization.tokenizer import GrowingText, StreamingDetokenizer, Tokenizer
 
 BOS, EOS, PAD = 1, 2, 0  # the special tokens of a new vocabulary
 

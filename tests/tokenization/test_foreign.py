@@ -10,12 +10,11 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from clearhead.config import ModelConfig, SpecialTokens
 from clearhead.errors import ConfigError, DataError, ModelError
-from clearhead.tokenization.detokenize import GrowingText, StreamingDetokenizer
 from clearhead.tokenization.foreign import ForeignTokenizer
 from clearhead.tokenization.offsets import encode_with_offsets, word_indices
 from clearhead.tokenization.source_and_target import Tokenizers, tokenizer_from_json
 from clearhead.tokenization.subword_dropout import SubwordDropout
-from clearhead.tokenization.tokenizer import Tokenizer
+from clearhead.tokenization.tokenizer import GrowingText, StreamingDetokenizer, Tokenizer
 
 CORPUS = [
     "The quick brown fox doesn't jump over 12 lazy dogs, does it?",

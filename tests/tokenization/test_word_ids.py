@@ -7,9 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
-from clearhead.tokenization import word_ids
-from clearhead.tokenization.tokenizer import Tokenizer
-from clearhead.tokenization.word_ids import WordEncoder
+from clearhead.tokenization.tokenizer import Tokenizer, _WordEncoder
 
 TEXTS = [
     "L'homme qu'il est, aujourd'hui!",
@@ -60,9 +58,9 @@ def test_whatever_the_texts_hold_their_ids_are_the_librarys(tokenizer: Tokenizer
 
 
 def test_no_more_words_are_remembered_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_ids, "_MOST", 10)
+    monkeypatch.setattr("clearhead.tokenization.tokenizer._MOST", 10)
     backend = Tokenizer.train(TEXTS, DataConfig(vocab_size=300))._backend
-    encode = WordEncoder(backend)
+    encode = _WordEncoder(backend)
     for start in range(0, 60, 4):
         texts = [f"{start} {start + 1}", f"{start + 2} {start + 3}"]
         assert encode(texts) == [backend.encode(text, add_special_tokens=False).ids for text in texts]
@@ -78,7 +76,7 @@ def test_what_is_returned_may_be_changed(tokenizer: Tokenizer) -> None:
 
 def test_what_is_long_is_encoded_as_well_and_not_remembered() -> None:
     backend = Tokenizer.train(TEXTS, DataConfig(vocab_size=300))._backend
-    encode, sentence = WordEncoder(backend), "東京は日本の首都です。" * 4
+    encode, sentence = _WordEncoder(backend), "東京は日本の首都です。" * 4
     for _ in range(2):
         texts = [f"a {sentence} b", "b", sentence]
         assert encode(texts) == [backend.encode(text, add_special_tokens=False).ids for text in texts]

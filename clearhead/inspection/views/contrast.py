@@ -19,8 +19,7 @@ from ...model.fronts.tokens import Projection
 from ...model.heads import ClassPredictor, TokenPredictor
 from ...model.linear import Linear
 from ...model.transformer import Decoder, Encoder
-from ...tokenization.detokenize import words_of
-from ...tokenization.tokenizer import Tokenizer
+from ...tokenization.tokenizer import Tokenizer, words_of
 from ..record.forward_pass import Pass
 from ..record.parts import stacks
 from ..record.trace import Trace

@@ -21,9 +21,9 @@ from ...decode.stopping import StoppingCriteria
 from ...errors import ConfigError, DataError
 from ...scoring.bootstrap import Comparison, FloatArray
 from ...tokenization.chat_template import ChatEncoder, ChatTemplate, Messages
-from ...tokenization.detokenize import StreamingDetokenizer
 from ...tokenization.offsets import unknown_texts
 from ...tokenization.ragged import IntArray, Ragged
+from ...tokenization.tokenizer import StreamingDetokenizer
 from ..base import EvaluationResult, Task, Units, rotary_positions
 from ..source_reader import tokens_on_device
 from .examples import Blocks, HeldOutText, TextEncoder, TextScores

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
 from clearhead.inspection.views.alignment import align, render_alignment, word_weights
-from clearhead.tokenization.detokenize import words_of
 from clearhead.tokenization.offsets import word_indices
 from clearhead.tokenization.source_and_target import train_tokenizers
-from clearhead.tokenization.tokenizer import Tokenizer
+from clearhead.tokenization.tokenizer import Tokenizer, words_of
 
 UNK = 3  # the special tokens of a new vocabulary
 
