@@ -10,8 +10,7 @@ app.explain("To be, ")                           # with every step of attention
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from ..decode.continuation import Continuation, TextGenerator, no_template
-from ..decode.stopping import StoppingCriteria
+from ..decode.continuation import Continuation, StoppingCriteria, TextGenerator, no_template
 from ..decode.writer import TextStream
 from ..tasks.generate.task import Generation
 from ..tokenization.chat_template import Messages

@@ -11,8 +11,7 @@ from typing import Any
 
 from ..config import DecodeConfig, ModelConfig
 from ..errors import ConfigError, unknown
-from .batch_search import check_support, unsupported
-from .engine import Engine
+from .engine import Engine, check_support, unsupported
 from .model_handle import ModelHandle
 
 AUTO = "auto"
@@ -31,7 +30,7 @@ ENGINES: dict[str, dict[str, str]] = {
     },
     "torch": {
         "encoder-decoder": "clearhead.decode.engines.torch_engine:TorchEngine",
-        "decoder-only": "clearhead.decode.engines.text_engine:TextEngine",
+        "decoder-only": "clearhead.decode.engines.torch_engine:TextEngine",
     },
     "packed": {
         "encoder-decoder": "clearhead.decode.engines.packed_engine:PackedEngine",

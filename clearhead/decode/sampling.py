@@ -1,14 +1,11 @@
 """Sampling: temperature, top-k, top-p and min-p, applied in this order."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from .beams import Answers, Beams, Candidates, Observe, Request, SearchStep
-from .engine import Decoding
+from .beams import Beams, Candidates, SearchStep
 from .rules import FloatArray, IntArray, Rules
-from .search import Search, run_search
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +54,7 @@ class Sampling:
 
 
 class Sampler:
-    """Chooses candidates by sampling one token per beam.
+    """Chooses candidates of a `Search` by drawing one token per beam. The search returns `rules.beam` answers.
 
     Each sentence has its own random generator, under its number, so neither the order of the sentences nor the batch
     changes the result.
@@ -92,24 +89,3 @@ class Sampler:
             kept=np.broadcast_to(np.arange(rules.beam), shape),
             stranded=beams.dead_ends(candidates),
         )
-
-
-def sample(
-    decoding: Decoding,
-    start: IntArray,
-    requests: Sequence[Request],
-    rules: Rules,
-    sampler: Sampler,
-    observe: Observe | None = None,
-) -> Answers:
-    """Draw `rules.beam` independent answers to each sentence, and return them with the most likely first.
-
-    Args:
-        decoding: the prefilled batch.
-        start: the token before each sentence's output (B,).
-        requests: one per sentence.
-        rules: constraints. `rules.beam` is the number of answers, and `rules.n_best` isn't read.
-        sampler: has one random generator per sentence.
-        observe: called with every step.
-    """
-    return run_search(Search(decoding, start, requests, replace(rules, n_best=rules.beam), sampler), observe)

@@ -48,18 +48,7 @@ def beam_search(
     Raises:
         ModelError: the engine returned NaN.
     """
-    return run_search(Search(decoding, start, requests, rules), observe)
-
-
-def run_search(search: "Search", observe: Observe | None = None) -> Answers:
-    """Run a search to its end, pass each step to `observe`, and return the answers in the order of the sentences."""
-    found: dict[int, list[Hypothesis]] = {}
-    while search.live:
-        step = search.step()
-        if observe is not None:
-            observe(step)
-        found |= search.finished()
-    return [found[place] for place in sorted(found)]
+    return Search(decoding, start, requests, rules).run(observe)
 
 
 class Search:
@@ -70,7 +59,7 @@ class Search:
         start: the token before each sentence's output (B,).
         requests: one per sentence.
         rules: constraints and ranking.
-        choose: picks the candidates that end or continue.
+        choose: picks the candidates that end or continue, such as a `Sampler` (default: the best ones).
         sentences: a number for each sentence, ascending (default: 0 to B - 1).
     """
 
@@ -83,7 +72,7 @@ class Search:
         choose: Choose | None = None,
         sentences: Sequence[int] | None = None,
     ) -> None:
-        self.decoding, self.rules, self.choose = decoding, rules, choose or choose_best
+        self.decoding, self.rules, self.choose = decoding, rules, choose or _choose_best
         self.beams = Beams.start(range(len(start)) if sentences is None else sentences)
         self.limits, self.answers, self.tokens = RequestArrays.of(requests), _Answers(len(start), rules), start[:, None]
         self._finished: dict[int, list[Hypothesis]] = {}
@@ -92,6 +81,16 @@ class Search:
     def live(self) -> list[int]:
         """The numbers of the sentences that aren't done."""
         return self.beams.sentences.tolist()
+
+    def run(self, observe: Observe | None = None) -> Answers:
+        """Run to the end, pass each step to `observe`, and return the answers in the order of the sentences."""
+        found: dict[int, list[Hypothesis]] = {}
+        while self.live:
+            step = self.step()
+            if observe is not None:
+                observe(step)
+            found |= self.finished()
+        return [found[place] for place in sorted(found)]
 
     def finished(self) -> dict[int, list[Hypothesis]]:
         """Return the answers of the sentences that are done, by number, best first. Returns each of them once."""
@@ -161,7 +160,7 @@ def nan_error(token: int, sentence: int) -> ModelError:
     return ModelError(what, expected="finite weights", fix=fix, name="probabilities", value=float("nan"))
 
 
-def choose_best(beams: Beams, candidates: Candidates, rules: Rules) -> SearchStep:
+def _choose_best(beams: Beams, candidates: Candidates, rules: Rules) -> SearchStep:
     """Rank the candidates of each sentence, and pick those that end and those that continue.
 
     Args:

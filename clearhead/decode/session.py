@@ -1,5 +1,6 @@
 """Decoding sessions, which decode sequences in batches and return the answers in the original order."""
 
+import hashlib
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -8,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from ..config import DecodeConfig, SpecialTokens
+from ..config.front_geometry import audio_positions
 from ..errors import ConfigError, DataError
-from .batch_search import check_support, decode_batch
 from .beams import Answers, Hypothesis, Observe, Request
-from .engine import Batch, BatchEngine, Decoding, Engine, SearchEngine, StepEngine
+from .engine import Batch, BatchEngine, Decoding, Engine, SearchEngine, StepEngine, check_support, decode_batch
 from .rules import IntArray, Rules, Sources
-from .sampling import Sampler, Sampling, sample
+from .sampling import Sampler, Sampling
 from .search import Search, beam_search
 
 MIN_LENGTH = 8  # shorter sources count as this many tokens in a batch, since the cost of a row doesn't shrink further
@@ -182,9 +183,8 @@ class Session:
             sampler: draws the answers (default: search for the most likely ones).
             numbers: a number for each source, ascending (default: 0 to B - 1).
         """
-        rules = replace(self.rules, n_best=self.width) if self.config.sample else self.rules
         with self._prefill(sources, max(request.max_steps for request in requests)) as decoding:
-            yield Search(decoding, self._start(sources), requests, rules, sampler, numbers)
+            yield Search(decoding, self._start(sources), requests, self.rules, sampler, numbers)
 
     def decode(self, sources: Sources, requests: Sequence[Request], observe: Observe | None = None) -> Answers:
         """Return the answers to the sources of one batch.
@@ -239,7 +239,7 @@ class Session:
                 return found
         with self._prefill(sources, max(request.max_steps for request in requests)) as decoding:
             if self.config.sample:
-                return sample(decoding, start, requests, self.rules, self.sampler(sources), observe)
+                return Search(decoding, start, requests, self.rules, self.sampler(sources)).run(observe)
             return beam_search(decoding, start, requests, self.rules, observe)
 
     def _diverse(self, sources: Sources, requests: Sequence[Request], observe: Observe | None) -> Answers:
@@ -277,6 +277,37 @@ class Session:
     def _key(self, source: Sequence[int]) -> Sequence[int]:
         """Return numbers from 0 that identify a source."""
         return source
+
+
+class AudioSession(Session):
+    """A session whose sources are 16-bit samples (N,). Their length counts in positions of the encoder.
+
+    Args:
+        sample_rate: samples per second. See `Session` for the others.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: DecodeConfig,
+        special: SpecialTokens,
+        *,
+        sample_rate: int,
+        max_len: int | None = None,
+        suppress: Sequence[int] | None = None,
+        detokenize: Callable[[Sequence[int]], str] | None = None,
+    ) -> None:
+        super().__init__(engine, config, special, max_len=max_len, suppress=suppress, detokenize=detokenize)
+        self.sample_rate = sample_rate
+
+    def _inputs(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+        return list(sources)  # type: ignore[arg-type]
+
+    def length(self, source: Sequence[int]) -> int:
+        return audio_positions(len(source), self.sample_rate)
+
+    def _key(self, source: Sequence[int]) -> Sequence[int]:
+        return [*hashlib.blake2b(np.asarray(source, "<i2").tobytes(), digest_size=16).digest()]
 
 
 def _check_steps(engine: Engine) -> None:

@@ -11,8 +11,7 @@ from ..config import TASKS, Config
 from ..config.front_geometry import position_seconds
 from ..data.forms import TRANSCRIPTS, MediaForm
 from ..data.media_encoding import MediaEncoder
-from ..decode.audio_session import AudioSession
-from ..decode.session import Session
+from ..decode.session import AudioSession, Session
 from ..readers.pairs import Pairs, references
 from ..readers.skipped import Skipped
 from ..scoring.speech_scores import ErrorRate, error_rates

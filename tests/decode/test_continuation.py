@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.config import DataConfig, DecodeConfig, ModelConfig
-from clearhead.decode.continuation import Continuation, TextGenerator
-from clearhead.decode.engines.text_engine import TextEngine
-from clearhead.decode.stopping import StoppingCriteria
+from clearhead.decode.continuation import Continuation, StoppingCriteria, TextGenerator
+from clearhead.decode.engines.torch_engine import TextEngine
 from clearhead.decode.writer import Read
 from clearhead.errors import ConfigError, DataError
 from clearhead.model.transformer import Decoder, build

@@ -10,12 +10,11 @@ from torch import nn
 
 from clearhead.config import DataConfig, DecodeConfig, ModelConfig, SpecialTokens
 from clearhead.decode.beams import Hypothesis
-from clearhead.decode.continuation import PromptSession
+from clearhead.decode.continuation import PromptSession, StoppingCriteria
 from clearhead.decode.live_batch import LiveBatch
 from clearhead.decode.model_handle import as_handle
 from clearhead.decode.registry import open_engine
 from clearhead.decode.session import Session
-from clearhead.decode.stopping import StoppingCriteria
 from clearhead.errors import ConfigError, DataError
 from clearhead.model.transformer import build
 from clearhead.tokenization.tokenizer import Tokenizer

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from clearhead.decode.beams import Hypothesis, Request, SearchStep
 from clearhead.decode.rules import Rules
-from clearhead.decode.sampling import Sampler, Sampling, sample
-from clearhead.decode.search import beam_search
+from clearhead.decode.sampling import Sampler, Sampling
+from clearhead.decode.search import Search, beam_search
 from clearhead.errors import ModelError
 
 END = 2
@@ -461,13 +461,12 @@ def test_of_answers_with_the_same_text_only_the_best_counts(seed, n_best, limit)
 def draw(
     toy: Toy, seeds_: Sequence[int], limit: int, sampling: Sampling, n: int, start: int = 0
 ) -> list[list[Hypothesis]]:
-    rules = Rules(eos=END, suppress=(0, 1), beam=n, pool=toy.vocab)
+    rules = Rules(eos=END, suppress=(0, 1), beam=n, n_best=n, pool=toy.vocab)
     generators = [np.random.default_rng([start, seed]) for seed in seeds_]
     with toy.prefill([[seed] for seed in seeds_], limit) as decoding:
         requests = [Request(limit)] * len(seeds_)
-        return sample(
-            decoding, np.ones(len(seeds_), np.int64), requests, rules, Sampler(sampling, dict(enumerate(generators)))
-        )
+        sampler = Sampler(sampling, dict(enumerate(generators)))
+        return Search(decoding, np.ones(len(seeds_), np.int64), requests, rules, sampler).run()
 
 
 def test_tokens_are_drawn_as_often_as_the_model_says() -> None:
@@ -566,12 +565,11 @@ def test_each_sentence_has_its_own_enough_and_the_others_go_on() -> None:
 
 
 def test_draws_that_are_enough_end_each_by_itself() -> None:
-    rules = Rules(eos=END, suppress=(END,), beam=6, pool=100)
+    rules = Rules(eos=END, suppress=(END,), beam=6, n_best=6, pool=100)
     with Toy().prefill([[5]], 8) as decoding:
         request = Request(8, should_stop=lambda ids: bool(ids[-1] in (0, 1)))
-        [answers] = sample(
-            decoding, np.ones(1, np.int64), [request], rules, Sampler(Sampling(), {0: np.random.default_rng(0)})
-        )
+        sampler = Sampler(Sampling(), {0: np.random.default_rng(0)})
+        [answers] = Search(decoding, np.ones(1, np.int64), [request], rules, sampler).run()
     assert len(answers) == 6 and len({len(answer.ids) for answer in answers}) > 1
     for answer in answers:
         assert answer.finished == (answer.ids[-1] in (0, 1)) and not {0, 1} & {*answer.ids[:-1]}

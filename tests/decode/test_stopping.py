@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
-from clearhead.decode.stopping import StopChecker, StoppingCriteria
+from clearhead.decode.continuation import StopChecker, StoppingCriteria
 from clearhead.errors import ConfigError
 from clearhead.tokenization.tokenizer import StreamingDetokenizer, Tokenizer
 

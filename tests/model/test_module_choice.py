@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from clearhead.config import Config, ModelConfig, settings
 from clearhead.decode.beams import Request
-from clearhead.decode.engines.text_engine import TextEngine
-from clearhead.decode.engines.torch_engine import TorchEngine
+from clearhead.decode.engines.torch_engine import TextEngine, TorchEngine
 from clearhead.decode.rules import Rules
 from clearhead.decode.search import beam_search
 from clearhead.errors import ConfigError

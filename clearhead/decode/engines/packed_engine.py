@@ -22,8 +22,7 @@ from ...model.fronts.tokens import Projection
 from ...model.linear import Linear
 from ..engine import cpu_obstacle
 from ..model_handle import sharing_weights
-from .text_engine import TextEngine
-from .torch_engine import FLOAT32, Autocast, TorchEngine
+from .torch_engine import FLOAT32, Autocast, TextEngine, TorchEngine
 
 _SMALLEST = 16  # outputs of a layer; fewer aren't worth it
 _ROWS = 32  # the layouts suit so many rows best, and are right for any number

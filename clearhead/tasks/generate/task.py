@@ -12,12 +12,11 @@ from ...config import TASKS, Config, DecodeConfig
 from ...data.forms import TextForm
 from ...data.running_text import Running
 from ...decode.beams import Hypothesis
-from ...decode.continuation import TextGenerator
+from ...decode.continuation import StoppingCriteria, TextGenerator
 from ...decode.engine import WindowedEngine
 from ...decode.model_handle import ModelHandle, as_handle, as_module
 from ...decode.registry import IN_MEMORY, open_engine
 from ...decode.session import Session
-from ...decode.stopping import StoppingCriteria
 from ...errors import ConfigError, DataError
 from ...scoring.bootstrap import Comparison, FloatArray
 from ...tokenization.chat_template import ChatEncoder, ChatTemplate, Messages

@@ -9,7 +9,7 @@ from torch import nn
 
 from clearhead.api import load
 from clearhead.config import DecodeConfig, ModelConfig, SpecialTokens
-from clearhead.decode.engines.torch_engine import in_precision
+from clearhead.decode.engines.torch_engine import TorchEngine
 from clearhead.decode.model_handle import as_handle
 from clearhead.decode.registry import choice_for, choose_engine, open_engine
 from clearhead.decode.session import Session
@@ -66,8 +66,8 @@ def test_almost_every_answer_is_that_of_float32(beam: int) -> None:
 
 def test_the_copy_has_linear_weights_of_its_own_and_shares_the_others() -> None:
     net, _ = model(tie="all")
-    copy, _ = in_precision(net, "bf16")
-    assert in_precision(net, "fp32")[0] is net and isinstance(copy, EncoderDecoder)
+    copy, _ = TorchEngine.in_precision(net, "bf16")
+    assert TorchEngine.in_precision(net, "fp32")[0] is net and isinstance(copy, EncoderDecoder)
     linear = {id(p) for it in copy.modules() if isinstance(it, nn.Linear) for p in it.parameters()}
     for part, other in zip(net.modules(), copy.modules(), strict=True):
         for mine, theirs in zip(part.parameters(recurse=False), other.parameters(recurse=False), strict=True):
@@ -78,7 +78,7 @@ def test_the_copy_has_linear_weights_of_its_own_and_shares_the_others() -> None:
 
 def test_products_and_caches_are_bfloat16_and_norms_float32() -> None:
     net, _ = model()
-    (copy, autocast), kinds = in_precision(net, "bf16"), {}
+    (copy, autocast), kinds = TorchEngine.in_precision(net, "bf16"), {}
     for it in copy.modules():
         if isinstance(it, nn.Linear | LayerNorm):
             it.register_forward_hook(lambda it, _, y: kinds.setdefault(isinstance(it, nn.Linear), set()).add(y.dtype))

@@ -24,14 +24,13 @@ from clearhead.cli.folder_summary import summarize_folder
 from clearhead.config import Config, DataConfig, DecodeConfig, ModelConfig, SpecialTokens
 from clearhead.decode import registry
 from clearhead.decode.beams import Hypothesis
-from clearhead.decode.continuation import TextGenerator
+from clearhead.decode.continuation import StoppingCriteria, TextGenerator
 from clearhead.decode.engine import Batch, BatchEngine
 from clearhead.decode.engines.loops.opener import LoopsOpener
 from clearhead.decode.live_batch import LiveBatch
 from clearhead.decode.model_handle import InMemoryModel, ModelHandle, as_handle
 from clearhead.decode.registry import ENGINES, EngineChoice, choice_for, choose_engine, open_engine, usable_engines
 from clearhead.decode.session import Session
-from clearhead.decode.stopping import StoppingCriteria
 from clearhead.errors import ConfigError
 from clearhead.exchange.ct2 import engine_files
 from clearhead.exchange.ctranslate2 import model_cache

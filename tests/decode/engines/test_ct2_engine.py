@@ -134,8 +134,7 @@ def test_nan_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_text_beyond_the_context_window_is_rejected(model_folder: Path, tmp_path: Path) -> None:
-    from clearhead.decode.continuation import PromptSession
-    from clearhead.decode.stopping import StoppingCriteria
+    from clearhead.decode.continuation import PromptSession, StoppingCriteria
     from clearhead.tokenization.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.train(["abcdefgh ij klmnopqrstuvwxyz\n"], Config().data.__class__(tokenizer="character"))

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from clearhead.config import ModelConfig
 from clearhead.decode.beams import Hypothesis, Request
-from clearhead.decode.engines import text_engine
-from clearhead.decode.engines.text_engine import TextEngine
+from clearhead.decode.engines import torch_engine
+from clearhead.decode.engines.torch_engine import TextEngine
 from clearhead.decode.rules import Rules
-from clearhead.decode.sampling import Sampler, Sampling, sample
-from clearhead.decode.search import beam_search
+from clearhead.decode.sampling import Sampler, Sampling
+from clearhead.decode.search import Search, beam_search
 from clearhead.model.transformer import Decoder, build
 from tests.builders import moved
 
@@ -104,7 +104,7 @@ def test_a_step_gives_what_the_whole_text_gives_within_the_block_and_beyond(posi
 
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_a_prompt_is_read_in_chunks(positions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_engine, "CHUNK", 3)
+    monkeypatch.setattr(torch_engine, "CHUNK", 3)
     it, read = engine(positions), []
     it.model.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0].size(1)))
     prompts, written = [[BOS, 5, 6, 7, 8, 9, 10], [4, 9], [5, 6, 7, 8]], []
@@ -160,11 +160,11 @@ def test_drawn_texts_are_the_same_alone_and_together(positions) -> None:
     it = engine(positions)
 
     def drawn(prompts: Sequence[Sequence[int]]) -> list[list[tuple[int, ...]]]:
-        rules = Rules(eos=EOS, suppress=(PAD, BOS, UNK), beam=2, pool=100)
+        rules = Rules(eos=EOS, suppress=(PAD, BOS, UNK), beam=2, n_best=2, pool=100)
         draws = Sampler(Sampling(temperature=1.5), dict(enumerate(map(np.random.default_rng, prompts))))
         with it.prefill([prompt[:-1] for prompt in prompts], 15) as decoding:
             start = np.array([prompt[-1] for prompt in prompts])
-            found = sample(decoding, start, [Request(15)] * len(prompts), rules, draws)
+            found = Search(decoding, start, [Request(15)] * len(prompts), rules, draws).run()
         return [[answer.ids for answer in answers] for answers in found]
 
     assert drawn(TEXTS) == [drawn([text])[0] for text in TEXTS]

@@ -7,7 +7,7 @@ import torch
 
 from clearhead.config import ModelConfig
 from clearhead.decode.beams import Hypothesis, Request
-from clearhead.decode.engines.torch_engine import TorchEngine, largest
+from clearhead.decode.engines.torch_engine import TorchEngine, _largest
 from clearhead.decode.rules import Rules
 from clearhead.decode.search import beam_search
 from clearhead.model.masks import padding_mask
@@ -148,7 +148,7 @@ def test_the_largest_values_are_those_of_a_full_sort(rows, size, k) -> None:
     values = torch.randn(rows, size, generator=torch.Generator().manual_seed(size))
     values[:, -1] = values.amax(1) + 1  # in the rest that fills no chunk
     values[:, 1:4] = 9.0  # several in one chunk
-    best, places = largest(values, k)
+    best, places = _largest(values, k)
     expected = values.sort(dim=1, descending=True).values[:, :k]
     assert torch.equal(best, expected) and torch.equal(values.gather(1, places), best)
     assert all(len(set(row)) == k for row in places.tolist())

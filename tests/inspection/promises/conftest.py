@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from clearhead.config import ModelConfig
 from clearhead.decode.beams import Hypothesis, Request
-from clearhead.decode.engines.text_engine import TextEngine
-from clearhead.decode.engines.torch_engine import TorchEngine
+from clearhead.decode.engines.torch_engine import TextEngine, TorchEngine
 from clearhead.decode.rules import Rules
 from clearhead.decode.search import beam_search
 from clearhead.folder.model_folder import load_weights, weights_from_bytes, weights_to_bytes

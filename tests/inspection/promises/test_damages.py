@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from clearhead.decode.engines.text_engine import TextEngine
-from clearhead.decode.engines.torch_engine import TorchDecoding, TorchEngine
+from clearhead.decode.engines.torch_engine import TextEngine, TorchEngine, _TorchDecoding
 from clearhead.decode.rules import Rules
 from clearhead.inspection.promises import output_checks
 from clearhead.inspection.promises.subject import Inputs
@@ -131,7 +130,7 @@ def test_weights_that_are_rounded_or_lost_when_they_are_saved() -> None:
     assert check.detail == "OSError: no room is left" and check.difference is None
 
 
-class Stuck(TorchDecoding):
+class Stuck(_TorchDecoding):
     """Doubles its hypotheses, but takes their order for granted."""
 
     def step(self, tokens: np.ndarray, k: int, also: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.config import DecodeConfig, SpecialTokens
-from clearhead.decode.engines.text_engine import TextEngine
-from clearhead.decode.engines.torch_engine import TorchEngine
+from clearhead.decode.engines.torch_engine import TextEngine, TorchEngine
 from clearhead.decode.session import Session
 from clearhead.errors import ConfigError, ModelError, TrainingError
 from clearhead.inspection.record.labels import LabelledArray
