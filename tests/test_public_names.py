@@ -31,6 +31,10 @@ ROOMS = (
     "serving/**/*.py",
     "tasks/**/*.py",
     "training/**/*.py",
+    "exchange/**/*.py",
+    "demo/*.py",
+    "course/*.py",
+    "examples/*.py",
     "*.py",
 )
 HEAVY = {"torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "rich", "matplotlib"}

@@ -15,8 +15,7 @@ from ..errors import unknown
 from ..model import attention, norms, positions, transformer
 from ..pictures.plain_page import document, line_chart, table
 from .finish import TRAINING, small_translator, spread
-from .grade import Matrix
-from .page import number_table
+from .grade import Matrix, number_table
 
 _SCORED, _SHOWN = 100, 4  # unseen sentences
 
@@ -91,7 +90,12 @@ def check_part(name: str) -> None:
 
 
 def break_it(name: str, folder: Path, steps: int = 400) -> str:
-    """Train with and without a part, and return a page that compares both. The models are written to `folder`.
+    """Train with and without a part, and return a page that compares both.
+
+    Args:
+        name: a key of `PARTS`.
+        folder: the folder to write both models to.
+        steps: how long to train each of them.
 
     Raises:
         ConfigError: there's no such part.

@@ -96,7 +96,13 @@ def name_of(law: Law) -> str:
 
 
 def expect(holds: bool, what: str, **inputs: object) -> None:
-    """Raise `Broken` unless the law holds."""
+    """Raise `Broken` unless the law holds.
+
+    Args:
+        holds: whether it holds.
+        what: what's wrong otherwise.
+        inputs: the inputs that show it, by name.
+    """
     if not holds:
         raise Broken(what, **inputs)
 
@@ -108,7 +114,14 @@ def differs(found: Tensor, expected: Tensor) -> tuple[int, ...] | None:
 
 
 def expect_shape(found: object, shape: Sequence[int], what: str, **inputs: object) -> None:
-    """Raise `Broken` unless a result is a tensor of this shape."""
+    """Raise `Broken` unless a result is a tensor of this shape.
+
+    Args:
+        found: the result.
+        shape: the right shape.
+        what: a name for the result.
+        inputs: what it was computed from, by name.
+    """
     is_tensor = isinstance(found, Tensor)
     expect(is_tensor, f"{what} is {_kind(found)}, not a tensor", **inputs)
     assert isinstance(found, Tensor)
@@ -117,7 +130,14 @@ def expect_shape(found: object, shape: Sequence[int], what: str, **inputs: objec
 
 
 def expect_equal(found: Tensor, expected: Tensor, what: str, **inputs: object) -> None:
-    """Raise `Broken` unless all numbers are as expected. `what` describes them."""
+    """Raise `Broken` unless a result has the right shape and numbers, apart from rounding.
+
+    Args:
+        found: the result.
+        expected: the right one.
+        what: a name for the numbers.
+        inputs: what they were computed from, by name.
+    """
     expect_shape(found, expected.shape, what, **inputs)
     place = differs(found, expected)
     if place is not None:
@@ -127,7 +147,13 @@ def expect_equal(found: Tensor, expected: Tensor, what: str, **inputs: object) -
 
 
 def expect_gradients(function: Callable[..., Tensor], right: Callable[..., Tensor], **inputs: Tensor) -> None:
-    """Raise `Broken` unless gradients flow back to all inputs, and are those of the right function."""
+    """Raise `Broken` unless gradients flow back to all inputs, and are those of the right function.
+
+    Args:
+        function: the student's function.
+        right: a function that computes the same.
+        inputs: the arguments of both, in order.
+    """
     leaves = [it.clone().requires_grad_() for it in inputs.values()]
     found, expected = (it(*leaves) for it in (function, right))
     slopes = numbers(*expected.shape, seed=9)  # the gradient at the output
@@ -155,11 +181,6 @@ def sizes(*limits: int) -> Iterator[tuple[int, ...]]:
     for limit in limits:
         every = [(*some, size) for some in every for size in range(1, limit + 1)]
     yield from sorted(every, key=lambda some: (sum(some), some))
-
-
-def namespace(**values: object) -> SimpleNamespace:
-    """Return an object with these attributes, such as the weights of a layer."""
-    return SimpleNamespace(**values)
 
 
 def shown(value: object) -> str:

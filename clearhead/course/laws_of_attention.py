@@ -335,7 +335,15 @@ def _four(width: int) -> list[Tensor]:
 
 
 def joined_heads(x: Tensor, memory: Tensor, w: Sequence[Tensor], heads: int, mask: Tensor | None = None) -> Tensor:
-    """Return what the heads give side by side, before the output projection."""
+    """Return what the heads give side by side, before the output projection. -> (T, D)
+
+    Args:
+        x: what the queries come from, (T, D).
+        memory: what keys and values come from, (S, D).
+        w: W_Q, W_K and W_V, each (D, D). More are ignored.
+        heads: the number of heads.
+        mask: (T, S) (default: every query sees all keys).
+    """
     q, k, v = (_in_heads(it @ w[i], heads) for i, it in enumerate((x, memory, memory)))
     return (attention_weights(q, k, mask=mask) @ v).transpose(0, 1).flatten(1)
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..model.positions import sinusoid
-from .laws import Broken, Exercise, Work, differs, expect, expect_equal, expect_shape, namespace, numbers, past_only
+from .laws import Broken, Exercise, Work, differs, expect, expect_equal, expect_shape, numbers, past_only
 from .laws_of_attention import joined_heads
 
 _WIDTH, _HEADS = 4, 2
@@ -24,7 +24,7 @@ def layer_weights(seed: int = 0) -> SimpleNamespace:
     inner = (numbers(_WIDTH, 6, seed=seed), numbers(6, seed=seed), numbers(6, _WIDTH, seed=seed), numbers(4, seed=seed))
     norms = {f"norm_{i}": (1 + numbers(_WIDTH, seed=seed + i) / 8, numbers(_WIDTH, seed=seed - i)) for i in (1, 2, 3)}
     parts: dict[str, Any] = {"self_attention": matrices[:4], "cross_attention": matrices[4:], "feed_forward": inner}
-    return namespace(n_heads=_HEADS, **parts, **norms)
+    return SimpleNamespace(n_heads=_HEADS, **parts, **norms)
 
 
 def _attention(x: Tensor, memory: Tensor, matrices: Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
@@ -165,11 +165,11 @@ def _decoders_have_their_order(work: Work) -> None:
     """A layer is self-attention, cross-attention to the memory, then feed-forward, with residuals and three norms."""
     x, memory, w = numbers(3, _WIDTH), numbers(2, _WIDTH, seed=1), layer_weights()
     found = work.decoder_layer(x, memory, w)
-    swapped = namespace(**vars(w) | {"self_attention": w.cross_attention, "cross_attention": w.self_attention})
+    swapped = SimpleNamespace(**vars(w) | {"self_attention": w.cross_attention, "cross_attention": w.self_attention})
     wrong = {"self-attention has the weights of cross-attention": _decoder_layer(x, memory, swapped)}
     for first, second in ((1, 2), (1, 3), (2, 3)):
         norms = {f"norm_{first}": getattr(w, f"norm_{second}"), f"norm_{second}": getattr(w, f"norm_{first}")}
-        mixed = _decoder_layer(x, memory, namespace(**vars(w) | norms))
+        mixed = _decoder_layer(x, memory, SimpleNamespace(**vars(w) | norms))
         wrong[f"norm_{first} and norm_{second} are exchanged"] = mixed
     crossed = _norm(x + _attention(x, memory, w.cross_attention), w.norm_1)
     attended = _norm(crossed + _attention(crossed, crossed, w.self_attention, past_only(3)), w.norm_2)

@@ -28,11 +28,26 @@ class Attention(nn.Module):
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None
     ) -> Tensor:
-        """(B, H, T, K), (B, H, S, K), (B, H, S, K) -> (B, H, T, K)"""
+        """Return the output of attention.
+
+        Args:
+            q: queries, (B, H, T, K).
+            k: keys, (B, H, S, K).
+            v: values, (B, H, S, K).
+            mask: True where a query may attend, broadcast to (B, H, T, S).
+            bias: ignored; the student's positions have none.
+        """
         return self._attend(q, k, v, mask)[0]
 
     def weights(self, q: Tensor, k: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-        """(B, H, T, K), (B, H, S, K) -> (B, H, T, S)"""
+        """Return the weights of attention, (B, H, T, S).
+
+        Args:
+            q: queries, (B, H, T, K).
+            k: keys, (B, H, S, K).
+            mask: True where a query may attend, broadcast to (B, H, T, S).
+            bias: ignored; the student's positions have none.
+        """
         return self._attend(q, k, k, mask)[1]
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:

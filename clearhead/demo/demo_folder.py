@@ -86,7 +86,13 @@ class DemoFolder:
 
 
 def expect(name: str, value: float, least: float) -> None:
-    """Raise a TrainingError if a demo's score is below the one that it promises."""
+    """Raise a TrainingError if a demo's score is below the one that it promises.
+
+    Args:
+        name: the name of the score, for messages.
+        value: the score.
+        least: the lowest score that the demo promises.
+    """
     if value < least:
         what = f"{name} is {value:.4f}"
         expected, fix = f"at least {least} on every machine", "please report this with the lines above"

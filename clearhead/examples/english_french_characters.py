@@ -59,7 +59,14 @@ def encode(text: str, numbers: dict[str, int]) -> list[int]:
 
 
 def loader(pairs: Pairs, numbers: dict[str, int], batch: int = BATCH, seed: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield batches of the pairs in random order: sources (B, S) and targets (B, T)."""
+    """Yield batches of the pairs in random order: sources (B, S) and targets (B, T).
+
+    Args:
+        pairs: source and target texts.
+        numbers: the id of each character.
+        batch: the number of pairs in a batch.
+        seed: decides the order.
+    """
     order = random.Random(seed).sample(pairs, len(pairs))
     for start in range(0, len(order), batch):
         sources, targets = zip(*order[start : start + batch])
@@ -84,7 +91,14 @@ def model(numbers: dict[str, int]) -> EncoderDecoder:
 
 
 def train(net: EncoderDecoder, pairs: Pairs, numbers: dict[str, int], epochs: int = 9) -> list[float]:
-    """Train with teacher forcing; return the mean loss of each step in nats per character."""
+    """Train with teacher forcing; return the mean loss of each step in nats per character.
+
+    Args:
+        net: the model, which is changed.
+        pairs: source and target texts.
+        numbers: the id of each character.
+        epochs: how often to read all pairs.
+    """
     keep_freed_memory()  # otherwise each step spends much of its time asking for it again
     steps = epochs * -(-len(pairs) // BATCH)
     optimizer = make_optimizer(net, TrainConfig(optimizer="muon"))  # learns more per step than Adam
@@ -114,7 +128,13 @@ def figure(history: list[float], path: Path) -> None:
 
 @torch.inference_mode()
 def predict(net: EncoderDecoder, text: str, numbers: dict[str, int]) -> str:
-    """Decode greedily until the end token."""
+    """Decode greedily until the end token.
+
+    Args:
+        net: the trained model.
+        text: the text to translate.
+        numbers: the id of each character.
+    """
     letters = {number: letter for letter, number in numbers.items()}
     source, said = torch.tensor([encode(text, numbers)]), [START]
     net.eval()
@@ -127,7 +147,14 @@ def predict(net: EncoderDecoder, text: str, numbers: dict[str, int]) -> str:
 def main(
     n: int | None = None, epochs: int = 9, path: Path = Path("runs/characters.png"), file: str | None = None
 ) -> None:
-    """Run all steps."""
+    """Run all steps.
+
+    Args:
+        n: use the first n pairs only.
+        epochs: how often to read all of them.
+        path: the picture to draw.
+        file: see `load`.
+    """
     pairs = load(n, file)
     numbers = vocabulary(pairs)
     net = model(numbers)

@@ -40,11 +40,27 @@ class LinearAttention(nn.Module):
         self.dropout = dropout
 
     def forward(self, q, k, v, *, mask=None, bias=None):  # (B, H, T, K), (B, G, S, K) twice -> (B, H, T, K)
+        """Return the output for each query.
+
+        Args:
+            q: queries of H heads.
+            k: keys of G heads, each shared by H / G heads of queries.
+            v: values, one for each key.
+            mask: True where a query may attend to a key, broadcast to (B, H, T, S) (default: everywhere).
+            bias: the position bias, broadcast to (B, H, T, S) (default: none).
+        """
         weights = drop(self.weights(q, k, mask=mask, bias=bias), self.dropout if self.training else 0.0)
         return weights.to(v.dtype) @ v.repeat_interleave(q.size(1) // v.size(1), 1)
 
     def weights(self, q, k, *, mask=None, bias=None):  # (B, H, T, K), (B, G, S, K) -> (B, H, T, S)
-        """Return the weights, for `explain` and for the pointer. Without this method there are neither."""
+        """Return the weights, for `explain` and for the pointer. Without this method there are neither.
+
+        Args:
+            q: queries of H heads.
+            k: keys of G heads.
+            mask: True where a query may attend to a key.
+            bias: the position bias.
+        """
         k = k.repeat_interleave(q.size(1) // k.size(1), 1)
         likeness = (F.elu(q) + 1) @ (F.elu(k) + 1).mT
         if bias is not None:
@@ -59,6 +75,15 @@ class LeakyAttention(nn.Module):
     of predicting it: the loss looks fine until it has to write."""
 
     def forward(self, q, k, v, *, mask=None, bias=None):  # (B, H, T, K), (B, G, S, K) twice -> (B, H, T, K)
+        """Return the output for each query.
+
+        Args:
+            q: queries.
+            k: keys.
+            v: values, one for each key.
+            mask: ignored, which is the mistake.
+            bias: ignored, too.
+        """
         groups = q.size(1) // k.size(1)
         q, k = F.elu(q) + 1, (F.elu(k) + 1).repeat_interleave(groups, 1)
         return q @ (k.mT @ v.repeat_interleave(groups, 1)) / (q @ k.sum(-2)[..., None])

@@ -1,4 +1,7 @@
-"""Write models in the binary form of CTranslate2, an inference engine for CPUs and GPUs."""
+"""Write models in the binary form of CTranslate2, an inference engine for CPUs and GPUs.
+
+For `Ct2Engine`, a converted model is compared with torch.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,15 +13,22 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from ..config import ModelConfig
+from ..config import DecodeConfig, ModelConfig
 from ..config.notations import read_rotary
-from ..decode.engines.ct2_engine import ACTIVATIONS, SOURCE_END, ct2_obstacle
+from ..decode.beams import Hypothesis
+from ..decode.continuation import TextGenerator
+from ..decode.engine import Engine
+from ..decode.engines.ct2_engine import ACTIVATIONS, SOURCE_END, Ct2Engine, ct2_obstacle, load_runner
 from ..decode.model_handle import Weights
 from ..decode.position_tables import position_table
-from ..errors import ConfigError
+from ..decode.registry import open_engine
+from ..decode.session import Session
+from ..errors import ConfigError, ModelError
 from ..folder.atomic import write_folder
+from ..folder.manifest import write_folder_with_manifest
+from ..folder.model_folder import read_settings
 from ..loading import LoadedModel
-from .ctranslate2.binary import Variables, write_binary
+from .ctranslate2.binary import Arrays, write_binary
 from .ctranslate2.weights import linear_layers, norms, stacks, stored
 
 _KINDS = {"encoder-decoder": ("TransformerSpec", 7), "decoder-only": ("TransformerDecoderSpec", 8)}  # name, revision
@@ -87,7 +97,13 @@ def _tokens(tokenizer: str, size: int) -> list[str]:
 
 
 def engine_files(config: ModelConfig, weights: Weights, precision: str = "fp32") -> dict[str, bytes]:
-    """Return the files for `Ct2Engine`, which names tokens by their ids. Sources include BOS and EOS."""
+    """Return the files for `Ct2Engine`, which names tokens by their ids. Sources include BOS and EOS.
+
+    Args:
+        config: the settings of the model.
+        weights: see `ct2_files`.
+        precision: see `ct2_files`.
+    """
     names = [[str(i) for i in range(size)] for size in config.vocabulary_sizes.values()]
     if config.topology == "encoder-decoder":
         config = replace(config, begin=False, end=False)
@@ -104,7 +120,7 @@ class _Variables:
         self.found: dict[str, NDArray[Any]] = {}
         self.aliases: dict[str, str] = {}
 
-    def collect(self) -> Variables:
+    def collect(self) -> Arrays:
         """Return all variables except aliases."""
         for stack, ours, layers in stacks(self.config):
             self._stack(stack, ours, layers)
@@ -211,3 +227,68 @@ def _settings(config: ModelConfig, vocabularies: Sequence[Sequence[str]]) -> dic
 
 def _json(content: Any) -> bytes:
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+_SENTENCES, _LENGTH, _NEW = 4, 30, 20  # sentences to compare, their length and that of their answers
+_TOLERANCES = {"fp32": 1e-3, "int8": 0.5}  # of log-probabilities
+
+
+def convert(path: Path, target: Path, precision: str) -> None:
+    """Convert a model folder and compare its answers.
+
+    Args:
+        path: the model folder.
+        target: the folder to write.
+        precision: the type of the numbers: fp32 or int8.
+
+    Raises:
+        ModelError: the model folder is damaged, or CTranslate2 answers differently.
+    """
+    config, tokenizer = read_settings(path, allow_custom_code=True)
+    here = config.assign({"train.device": "cpu"}, "machine")
+    loaded = LoadedModel(path, here, tokenizer, stored=config, converters={})
+    write_folder_with_manifest(target, engine_files(config.model, loaded.handle.weights(), precision).items())
+    _check_answers(loaded, target, precision)
+
+
+def _check_answers(loaded: LoadedModel, folder: Path, precision: str) -> None:
+    """Check that CTranslate2 answers a few texts as torch does, by greedy search.
+
+    At a tie, rounding decides which token is chosen, so answers may differ after tokens of the same probability.
+
+    Raises:
+        ModelError: an answer or a probability differs.
+    """
+    config, sources = loaded.config.model, _sources(loaded)
+    decode = DecodeConfig(beam=1, max_len=min(_NEW, config.max_len // 2), engine="torch")
+    torch = open_engine(loaded.handle, decode)
+    ct2 = Ct2Engine(config, load_runner(config, folder, 1, precision), 1)
+    answers = [_session(loaded, engine, decode).answers(sources) for engine in (torch, ct2)]
+    for source, [expected], [found] in zip(sources, *answers):
+        if not _agree(expected, found, _TOLERANCES[precision]):
+            what, fix = f"{loaded.path} can't run in CTranslate2: it answers differently", "set decode.engine='torch'"
+            ids = f"{expected.ids} for the tokens {source}"
+            raise ModelError(what, expected=ids, fix=fix, name="decode.engine", value=found.ids)
+
+
+def _agree(expected: Hypothesis, found: Hypothesis, tolerance: float) -> bool:
+    """Return whether two answers have the same probabilities up to their first different token."""
+    same = next((i for i, (a, b) in enumerate(zip(expected.ids, found.ids)) if a != b), None)
+    end = max(len(expected.token_log_probabilities), len(found.token_log_probabilities)) if same is None else same + 1
+    ours, theirs = (np.array(it.token_log_probabilities[:end]) for it in (expected, found))
+    return ours.shape == theirs.shape and bool(np.allclose(ours, theirs, rtol=0, atol=tolerance))
+
+
+def _session(loaded: LoadedModel, engine: Engine, decode: DecodeConfig) -> Session:
+    if loaded.config.model.topology == "decoder-only":
+        return TextGenerator(engine, loaded.tokenizers.target, decode).session  # type: ignore[arg-type]
+    return Session(engine, decode, loaded.config.model.special, max_len=loaded.config.model.max_len)
+
+
+def _sources(loaded: LoadedModel) -> list[list[int]]:
+    """Return the tokens of texts from the model's last evaluation, or random ones."""
+    tokenizer, longest = loaded.tokenizers.source, min(_LENGTH, loaded.config.model.max_len // 2 - 1)
+    texts = loaded.evaluated_sources()[:_SENTENCES]
+    read = [ids[:longest] for ids in tokenizer.encode_batch(texts) if ids]
+    ordinary, rng = tokenizer.special.ordinary(tokenizer.vocab_size), np.random.default_rng(0)
+    return read or [rng.choice(ordinary, max(1, longest // (i + 1))).tolist() for i in range(_SENTENCES)]

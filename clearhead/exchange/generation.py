@@ -117,6 +117,11 @@ def _valid(name: str, value: Any) -> bool:
 def without_suppressed(hf_config: HfConfig, config: Config, tokenizer: str) -> Config:
     """Return a configuration with which the tokens that a folder suppresses are never generated.
 
+    Args:
+        hf_config: the settings of the folder.
+        config: our settings.
+        tokenizer: the text of a tokenizer file.
+
     Raises:
         ModelError: a sequence of several tokens is suppressed.
     """
@@ -134,7 +139,13 @@ def _suppressed(hf_config: HfConfig) -> list[int]:
 
 
 def generation_files(config: Config, theirs: Mapping[str, Any], tokenizers: Tokenizers) -> dict[str, bytes]:
-    """Return the file of a model's settings for generating text, by name. `theirs` is the content of config.json."""
+    """Return the file of a model's settings for generating text, by name; none for a model that doesn't generate.
+
+    Args:
+        config: our settings.
+        theirs: the content of config.json.
+        tokenizers: the model's tokenizers.
+    """
     if config.model.topology == "encoder-only":
         return {}
     decode, suppressed = config.decode, tokenizers.target.suppressed(config.decode)

@@ -1,4 +1,4 @@
-"""Tokenizers in Hugging Face folders, in whichever files they are, as the text of one `tokenizers` file."""
+"""Tokenizers in Hugging Face folders: read from whichever files as the text of one `tokenizers` file, and written."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -8,13 +8,14 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken, pre_tokenizers
 
-from ..config import DataConfig
+from ..config import DataConfig, ModelConfig
 from ..errors import ModelError
 from ..folder.manifest import read_bytes, read_json_object
 from ..tokenization.backend import as_exceptions, open_backend
-from ..tokenization.source_and_target import two_sides
+from ..tokenization.source_and_target import Tokenizers, two_sides
 from ..tokenization.tokenizer import Tokenizer
 from . import sentencepiece_models
+from .sentencepiece_models import UNSEEN
 
 _FILES = "tokenizer.json, vocab.json and merges.txt, vocab.txt, or a SentencePiece model"
 TOKENIZER, TARGET_TOKENIZER = "tokenizer.json", "target_tokenizer.json"
@@ -49,7 +50,7 @@ def read_tokenizer(folder: Path, model_type: str = "") -> str:
     whole, target = folder / TOKENIZER, folder / TARGET_TOKENIZER
     if whole.is_file():
         sides = [_text(path, folder) for path in (whole, target) if path.is_file()]
-        return sides[0] if len(sides) == 1 else _two(*sides)
+        return sides[0] if len({*sides}) == 1 else two_sides(*sides)
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         return str(_listed(_byte_level(folder, model_type), folder).to_str())
     if (folder / "vocab.txt").is_file():
@@ -120,11 +121,6 @@ def _flags(token: Any) -> dict[str, Any]:
     """Return a token in a file as arguments of AddedToken."""
     given = token if isinstance(token, dict) else {"content": token}
     return {name: it for name, it in given.items() if name in _FLAGS}
-
-
-def _two(source: str, target: str) -> str:
-    """Return one text for the tokenizers of both sides."""
-    return source if source == target else two_sides(source, target)
 
 
 def no_tokenizer() -> str:
@@ -254,3 +250,65 @@ def _word_piece(folder: Path) -> tokenizers.Tokenizer:
 def _add_special(tokenizer: tokenizers.Tokenizer, ids: Mapping[str, int], names: Iterable[str]) -> None:
     """Mark tokens of the vocabulary as special."""
     tokenizer.add_special_tokens([name for name in dict.fromkeys(names) if name in ids])
+
+
+# --- export
+
+
+def tokenizer_files(tokenizers: Tokenizers, model: ModelConfig, chat_template: str = "") -> dict[str, bytes]:
+    """Return the tokenizer files of a folder, by name, with the special tokens that the model reads.
+
+    One tokenizer reads sources and writes answers. If targets have their own vocabulary, or are split in another way,
+    theirs is in a file of its own, which `AutoTokenizer` doesn't read, but `PreTrainedTokenizerFast` does.
+
+    Args:
+        tokenizers: the model's tokenizers.
+        model: its settings.
+        chat_template: its chat template in Jinja, if it has one.
+    """
+    sides = [tokenizers.source] if tokenizers.joint else [tokenizers.source, tokenizers.target]
+    texts = [it.to_json() for it in sides]
+    names = _names(texts[0])
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": model.max_len}
+    settings |= {"clean_up_tokenization_spaces": False, **_roles(model, names)}
+    if chat_template:
+        settings["chat_template"] = chat_template
+    elif not tokenizers.source.is_foreign:
+        settings["split_special_tokens"] = True  # a text can't forge special tokens
+    files = {
+        name: _framed(text, model, _names(text)).encode() for name, text in zip((TOKENIZER, TARGET_TOKENIZER), texts)
+    }
+    return files | {SETTINGS: (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode()}
+
+
+def _names(text: str) -> dict[int, str]:
+    """Return the token of each id."""
+    return {i: name.removeprefix(UNSEEN) for name, i in token_ids(text).items()}
+
+
+def _roles(model: ModelConfig, names: dict[int, str]) -> dict[str, Any]:
+    """Return the special tokens by their roles, such as eos_token."""
+    special = model.special
+    ids = {"bos": special.bos, "eos": special.eos, "pad": special.pad, "unk": special.unk}
+    ids |= {} if special.mask == special.unk else {"mask": special.mask}
+    if model.topology == "encoder-only":
+        ids |= {"cls": special.bos, "sep": special.eos}
+    return {f"{role}_token": names[i] for role, i in ids.items() if i in names}
+
+
+def _framed(text: str, model: ModelConfig, names: dict[int, str]) -> str:
+    """Return the text of a tokenizer file, with a template that adds BOS and EOS if there's no template yet."""
+    content: dict[str, Any] = json.loads(text)
+    before = [names[i] for i in (model.bos_id,) if model.begins and i in names]
+    after = [names[i] for i in (model.eos_id,) if model.topology != "decoder-only" and model.end and i in names]
+    if content.get("post_processor") or not (before or after):
+        return text
+    ids = {names[i]: i for i in (model.bos_id, model.eos_id) if i in names}
+
+    def framed(*texts: str) -> list[dict[str, Any]]:
+        parts = [*before, *texts, *after]
+        return [{"Sequence" if it in texts else "SpecialToken": {"id": it, "type_id": 0}} for it in parts]
+
+    special = {name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in (*before, *after)}
+    template = {"single": framed("A"), "pair": framed("A", "B"), "special_tokens": special}
+    return json.dumps({**content, "post_processor": {"type": "TemplateProcessing", **template}}, ensure_ascii=False)

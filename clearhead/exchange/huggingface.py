@@ -1,4 +1,7 @@
-"""Read and write folders of Hugging Face's Transformers: config.json, safetensors and a tokenizer."""
+"""Read and write folders of Hugging Face's Transformers: config.json, safetensors and a tokenizer.
+
+Those of Sentence-Transformers also say how states become embeddings: in modules.json and the folders that it names.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,17 +13,16 @@ from ..config import Config
 from ..config.messages import say
 from ..errors import ModelError, shortened
 from ..folder.atomic import Content, write_folder
-from ..folder.manifest import read_json_object
+from ..folder.manifest import read_bytes, read_json_object
 from ..loading import LoadedModel
 from ..tasks.classify.regression import rescaled
+from ..tokenization.chat_template import ChatTemplate
 from ..tokenization.source_and_target import Tokenizers
-from .chat_templates import read_template
+from .chat_templates import read_template, to_jinja
 from .families.hf_config import HfConfig
 from .generation import generation_files, read_generation, search_settings, without_suppressed
-from .hf_tokenizer_files import tokenizer_files
-from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles, tokens_around
+from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles, tokenizer_files, tokens_around
 from .imported import Imported, complete
-from .sentence_transformers import MODULES, embedding_files, read_embedding
 from .weight_names import AGAIN, SafetensorsFiles, Tensors, matches, to_ours, to_theirs
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ FAMILIES: Mapping[str, str] = {
     "qwen2": "llama:Qwen2",
     "bert": "bert:BERT",
     "distilbert": "bert:DistilBERT",
-    "roberta": "roberta:RoBERTa",
+    "roberta": "bert:RoBERTa",
     "vit": "vit:ViT",
 }
 _OWN_TOKENIZER = ("qwen2",)  # families for which AutoTokenizer ignores tokenizer_class and tokenizer.json
@@ -92,9 +94,10 @@ def read_parts(
         task: the task to use the model for (default: that of its class).
     """
     folder, tokens = path.parent, token_ids(tokenizer)
-    hf_config = HfConfig(path, content, token_roles(folder, tokens), read_generation(folder), tensors.names())
+    roles, generation = token_roles(folder, tokens), read_generation(folder)
+    hf_config = HfConfig(path, content, tokens=tokens, roles=roles, generation=generation, weights=tensors.names())
     try:
-        config = _config(folder, hf_config, kind, tokenizer, tokens, task)
+        config = _config(hf_config, kind, tokenizer, task)
     except (TypeError, ValueError, AttributeError) as error:
         what = f"{path} has a value of the wrong type: {error}"
         raise ModelError(what, expected=f"the settings of {kind.title}", fix=AGAIN, name=CONFIG) from error
@@ -108,15 +111,13 @@ def read_parts(
     return Imported(kind.title, config, tokenizer, weights, [*hf_config.notes, *unread])
 
 
-def _config(
-    folder: Path, hf_config: HfConfig, kind: "Family", tokenizer: str, tokens: Mapping[str, int], task: str | None
-) -> Config:
+def _config(hf_config: HfConfig, kind: "Family", tokenizer: str, task: str | None) -> Config:
     hf_config.expect("quantization_config", None)
-    more_eos = _keep_one_end(hf_config)
+    folder, more_eos = hf_config.path.parent, _keep_one_end(hf_config)
     task = "embed" if task is None and (folder / MODULES).is_file() else _task(hf_config, kind, task)
-    settings = kind.settings(hf_config, tokens) | {"train.task": task} | kind.head(hf_config, task)
+    settings = kind.settings(hf_config) | {"train.task": task} | kind.head(hf_config, task)
     if kind.reads_text:
-        settings |= _framed(hf_config, settings, tokenizer, tokens)
+        settings |= _framed(hf_config, settings, tokenizer)
     settings |= read_embedding(folder) if task == "embed" else {}
     if settings["model.topology"] != "encoder-only":
         settings["model.more_eos_ids"] = more_eos
@@ -131,12 +132,10 @@ def _config(
     return without_suppressed(hf_config, complete(settings, folder), tokenizer)
 
 
-def _framed(
-    hf_config: HfConfig, settings: Mapping[str, Any], tokenizer: str, tokens: Mapping[str, int]
-) -> dict[str, Any]:
+def _framed(hf_config: HfConfig, settings: Mapping[str, Any], tokenizer: str) -> dict[str, Any]:
     """Return our settings for the token that the tokenizer puts before a text. Raise ModelError if it puts several."""
     before, after = tokens_around(tokenizer)
-    names = {i: name for name, i in tokens.items()}
+    names = {i: name for name, i in hf_config.tokens.items()}
     if len(before) > 1:
         what = f"the tokenizer of {hf_config.path.parent} begins every text with several tokens"
         raise ModelError(what, expected="one or none", name="post_processor", value=[names.get(i) for i in before])
@@ -175,7 +174,7 @@ def _task(hf_config: HfConfig, kind: "Family", asked: str | None) -> str:
     return asked or own
 
 
-def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
+def export(loaded: LoadedModel, out: Path) -> None:
     """Write a model to the folder `out`, for the nearest family.
 
     Raises:
@@ -191,7 +190,14 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
 
 
 def write(config: Config, weights: "Mapping[str, Tensor]", tokenizer: str, out: Path) -> None:
-    """Write the folder of a model in one step. See `export`."""
+    """Write the folder of a model in one step. See `export`.
+
+    Args:
+        config: our settings.
+        weights: our weights.
+        tokenizer: the text of a tokenizer file.
+        out: the folder to write.
+    """
     from safetensors.torch import save_file
 
     files, theirs = folder_files(config, weights, tokenizer)
@@ -209,6 +215,11 @@ def folder_files(
 ) -> tuple[dict[str, bytes], "dict[str, Tensor]"]:
     """Return the files and the weights of a folder for the nearest family.
 
+    Args:
+        config: our settings.
+        weights: our weights.
+        tokenizer: the text of a tokenizer file.
+
     Raises:
         ModelError: no family has all parts of the model. The message names those that the nearest one lacks.
     """
@@ -219,7 +230,8 @@ def folder_files(
         files |= embedding_files(config)
     if kind.reads_text:
         tokenizers = Tokenizers.for_model(tokenizer, config.model, origin="the tokenizer")
-        files |= tokenizer_files(tokenizers, config) | generation_files(config, theirs, tokenizers)
+        template = to_jinja(ChatTemplate.read(config.data.template)) if config.data.template else ""
+        files |= tokenizer_files(tokenizers, config.model, template) | generation_files(config, theirs, tokenizers)
     return files, to_theirs(kind.names(config.model), kind.arranged(config.model, weights), kind.prefix)
 
 
@@ -247,3 +259,85 @@ def families(config: Config) -> list["Family"]:
     kinds = [family(name) for name in FAMILIES]
     kinds = [kind for kind in kinds if kind.fixed["model.topology"] == config.model.topology]
     return sorted(kinds, key=lambda kind: len(kind.lacks(config.model)))
+
+
+# --- embeddings: folders of Sentence-Transformers
+
+MODULES = "modules.json"
+_LIMITS, _PROMPTS, _POOLING = "sentence_bert_config.json", "config_sentence_transformers.json", "1_Pooling/config.json"
+_MODES = {"cls": "first", "cls_token": "first", "mean": "mean", "mean_tokens": "mean"}  # our name of each pooling
+_ENDS = 2  # BOS and EOS
+_KINDS = ("Transformer", "Pooling", "Normalize")
+
+
+def read_embedding(folder: Path) -> dict[str, Any]:
+    """Return our settings for embeddings, or none if the folder has no modules.json.
+
+    Raises:
+        ModelError: it has a module or a setting that isn't supported.
+    """
+    if not (folder / MODULES).is_file():
+        return {}
+    kinds = _modules(folder / MODULES)
+    if tuple(kinds) not in (_KINDS, _KINDS[:-1]):
+        raise _unsupported(folder / MODULES, "modules", list(kinds), "Transformer, Pooling and perhaps Normalize")
+    found = {
+        "model.pooling": _pooling(folder / kinds["Pooling"] / "config.json"),
+        "model.normalize": "Normalize" in kinds,
+    }
+    return found | _limits(folder)
+
+
+def _modules(path: Path) -> dict[str, str]:
+    """Return the folder of each module, by its kind, in their order."""
+    try:
+        return {str(it["type"]).rpartition(".")[2]: str(it["path"]) for it in json.loads(read_bytes(path))}
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        what = f"{path} is damaged"
+        raise ModelError(what, expected="a JSON list of modules with type and path", name=MODULES) from error
+
+
+def _pooling(path: Path) -> str:
+    given = read_json_object(path)
+    modes = [it.removeprefix("pooling_mode_") for it, value in given.items() if value is True and "_mode_" in it]
+    modes += [given["pooling_mode"]] if isinstance(given.get("pooling_mode"), str) else []
+    if len(modes) != 1 or modes[0] not in _MODES:
+        raise _unsupported(path, "pooling_mode", modes, "mean_tokens or cls_token")
+    return _MODES[modes[0]]
+
+
+def _limits(folder: Path) -> dict[str, Any]:
+    """Return the setting for the longest text, which counts BOS and EOS there and not here."""
+    path, prompts = folder / _LIMITS, folder / _PROMPTS
+    given = read_json_object(path) if path.is_file() else {}
+    if given.get("do_lower_case"):
+        raise _unsupported(path, "do_lower_case", True, "false, with a tokenizer that changes the case itself")
+    asked = read_json_object(prompts) if prompts.is_file() else {}
+    if asked.get("default_prompt_name"):
+        raise _unsupported(prompts, "default_prompt_name", asked["default_prompt_name"], "null")
+    longest = given.get("max_seq_length")
+    return {"data.max_len": longest - _ENDS} if isinstance(longest, int) else {}
+
+
+def embedding_files(config: Config) -> dict[str, bytes]:
+    """Return the files that make Sentence-Transformers embed texts as the model does, by name."""
+    model = config.model
+    names = {"Transformer": "", "Pooling": "1_Pooling"} | ({"Normalize": "2_Normalize"} if model.normalize else {})
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (kind, path) in enumerate(names.items())
+    ]
+    pooling = {
+        "word_embedding_dimension": model.d_model,
+        "pooling_mode_cls_token": model.pooling == "first",
+        "pooling_mode_mean_tokens": model.pooling == "mean",
+    }
+    longest = config.data.max_len + _ENDS
+    limits = {"max_seq_length": longest} if longest <= model.max_len else {}
+    contents = {MODULES: modules, _POOLING: pooling, _LIMITS: {**limits, "do_lower_case": False}}
+    return {name: (json.dumps(content, indent=2) + "\n").encode() for name, content in contents.items()}
+
+
+def _unsupported(path: Path, name: str, value: Any, expected: str) -> ModelError:
+    what = f"{path} has {name}={json.dumps(value)}, which isn't supported"
+    return ModelError(what, expected=expected, name=name, value=value)

@@ -10,11 +10,10 @@ from ..folder.atomic import writing
 from ..folder.checkpoint import check_not_foreign, describe_run
 from ..folder.manifest import MANIFEST
 from ..folder.model_folder import model_path
-from .ctranslate2.argos_package import is_argos_package, read_argos_package
-from .ctranslate2.ct2_folder import is_ct2_folder, read_ct2_folder
+from .ctranslate2.ct2_folder import is_argos_package, is_ct2_folder, read_argos_package, read_ct2_folder
 from .huggingface import CONFIG, read_folder
 from .imported import Imported
-from .marian.opus_folder import is_opus_folder, read_opus_folder
+from .marian import is_opus_folder, read_opus_folder
 from .peft import import_adapter, is_peft_folder
 
 
@@ -63,16 +62,12 @@ def import_model(
 
 def _import_adapter(folder: Path, base: Path | None, out: Path) -> None:
     if base is None or not is_peft_folder(folder):
-        what = "is an adapter of another model" if base is None else "isn't an adapter of PEFT"
-        raise ModelError(
-            f"{folder} {what}",
-            expected="a folder with adapter_config.json, and the imported model that it adapts",
-            fix="name the model folder with base, on the command line --base MODEL"
-            if base is None
-            else "leave out base",
-            name="base",
-            value=base,
-        )
+        what, fix = f"{folder} isn't an adapter of PEFT", "leave out base"
+        if base is None:
+            what = f"{folder} is an adapter of another model"
+            fix = "name the model folder with base, on the command line --base MODEL"
+        expected = "a folder with adapter_config.json, and the imported model that it adapts"
+        raise ModelError(what, expected=expected, fix=fix, name="base", value=base)
     with writing(out, again="run the command again"):
         import_adapter(folder, base, out)
 
@@ -98,19 +93,10 @@ def _read(folder: Path, task: str | None) -> Imported:
     if is_opus_folder(folder):
         return read_opus_folder(folder, task)
     if (folder / MANIFEST).is_file():
-        raise ModelError(
-            f"{folder} is a model of Clearhead",
-            expected="a folder of another program",
-            fix="use it without importing it",
-            name="folder",
-            value=folder,
-        )
+        what, fix = f"{folder} is a model of Clearhead", "use it without importing it"
+        raise ModelError(what, expected="a folder of another program", fix=fix, name="folder", value=folder)
     if not (folder / CONFIG).is_file():
-        raise ModelError(
-            f"{folder} has no {CONFIG}",
-            expected="config.json and safetensors of Hugging Face's Transformers, model.bin of CTranslate2, "
-            "metadata.json of Argos Translate, or an .npz file of OPUS-MT",
-            name="folder",
-            value=folder,
-        )
+        known = "config.json and safetensors of Hugging Face's Transformers, model.bin of CTranslate2, metadata.json of"
+        expected = f"{known} Argos Translate, or an .npz file of OPUS-MT"
+        raise ModelError(f"{folder} has no {CONFIG}", expected=expected, name="folder", value=folder)
     return read_folder(folder, task)

@@ -25,7 +25,7 @@ from ..folder.weight_table import check_numbers, stored_tensors, tied_names
 from ..loading import LoadedModel
 from ..tasks.classify.regression import rescaled
 from .huggingface import families
-from .weight_names import AGAIN, Name, plain_name, to_ours, to_theirs
+from .weight_names import AGAIN, Name, TensorsInMemory, plain_name, to_ours, to_theirs
 
 if TYPE_CHECKING:
     from .families.family import Family
@@ -117,7 +117,7 @@ def import_adapter(folder: Path, base: Path, out: Path) -> None:
     write_folder_with_manifest(out, [*files.items(), (ADAPTER, adapter.to_bytes())])
 
 
-def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
+def export(loaded: LoadedModel, out: Path) -> None:
     """Write the adapter of a model to the folder `out`, for use with the base's export for Transformers.
 
     Raises:
@@ -164,7 +164,7 @@ def to_our_adapter(theirs: PeftFolder, config: Config, origin: Path) -> tuple[di
         if name.ours in tied_names(config.model) or name.skipped or name.added:
             what = f"{origin / WEIGHTS} updates {name.theirs[0]}, which isn't a linear layer of its own"
             raise ModelError(what, expected="updates of linear layers", name=name.theirs[0])
-        a, b = _joined([it and Update(it.a, it.b * (it.scale / scale)) for it in parts], name, config.model)
+        a, b = _joined([it and Update(it.a, it.b * (it.scale / scale)) for it in parts], name)
         rows, columns = _orders(kind, config.model, name.ours, b.size(0), a.size(1))
         stem = name.ours.removesuffix(".weight")
         found |= {f"{stem}.lora_a": a[:, columns.argsort()], f"{stem}.lora_b": b[rows.argsort()]}
@@ -174,27 +174,17 @@ def to_our_adapter(theirs: PeftFolder, config: Config, origin: Path) -> tuple[di
 
 def _our_plain(theirs: PeftFolder, names: list[Name], prefix: str) -> dict[str, Tensor]:
     known = {plain_name(it, prefix) for it in theirs.plain}
-    return to_ours([it for it in names if known.issuperset(it.sources)], _InMemory(theirs.plain), prefix)[0]
-
-
-@dataclass(frozen=True)
-class _InMemory:
-    """Tensors as `to_ours` reads them."""
-
-    tensors: Mapping[str, Tensor]
-
-    def names(self) -> list[str]:
-        return list(self.tensors)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return tuple(self.tensors[name].shape)
-
-    def read(self, name: str) -> Tensor:
-        return self.tensors[name].float()
+    there = TensorsInMemory({name: it.float() for name, it in theirs.plain.items()})
+    return to_ours([it for it in names if known.issuperset(it.sources)], there, prefix)[0]
 
 
 def to_their_adapter(ours: Mapping[str, Tensor], scale: float, config: Config) -> tuple[PeftFolder, bool]:
     """Return an adapter of theirs, and whether their matrices have a row for each input.
+
+    Args:
+        ours: the weights of an adapter.
+        scale: the factor of its updates.
+        config: the settings of the adapted model.
 
     Raises:
         ModelError: a weight has no counterpart, or no family has all parts of the model.
@@ -233,7 +223,7 @@ def _family_with(theirs: PeftFolder, config: Config, origin: Path) -> "tuple[Fam
     raise ModelError(what, expected=expected, name=min(unknown, default=str(origin)))
 
 
-def _joined(parts: list[Update | None], name: Name, model: ModelConfig) -> tuple[Tensor, Tensor]:
+def _joined(parts: list[Update | None], name: Name) -> tuple[Tensor, Tensor]:
     """Return one pair for several matrices that form one of ours. (R, in), (out, R)
 
     A pair that all of them share stays as it is. Otherwise the ranks are added, and each matrix has its own.

@@ -68,7 +68,13 @@ def convert(path: Path, ids: Mapping[str, int] | None = None) -> str:
 
 
 def convert_sides(folder: Path, source_ids: Mapping[str, int], target_ids: Mapping[str, int]) -> str:
-    """Return the text of the tokenizers source.spm and target.spm of a folder, with these ids. See `convert`."""
+    """Return the text of the tokenizers source.spm and target.spm of a folder. See `convert`.
+
+    Args:
+        folder: the folder.
+        source_ids: the id of each token of the source.
+        target_ids: the id of each token of the target.
+    """
     for name in SIDES:
         if not (folder / name).is_file():
             expected = f"SentencePiece models {' and '.join(SIDES)}; no other subword model is supported"
@@ -84,11 +90,8 @@ def _read(path: Path) -> tuple[Any, Any]:
 
         protos: Any = import_module("sentencepiece.sentencepiece_model_pb2")
     except ImportError as error:
-        raise ConfigError(
-            f"reading {path.name} needs SentencePiece",
-            fix="install it: pip install sentencepiece protobuf",
-            name="sentencepiece",
-        ) from error
+        what, fix = f"reading {path.name} needs SentencePiece", "install it: pip install sentencepiece protobuf"
+        raise ConfigError(what, fix=fix, name="sentencepiece") from error
     data = read_bytes(path)
     try:
         return protos.ModelProto.FromString(data), SentencePieceProcessor(model_proto=data)
@@ -104,19 +107,15 @@ def _damaged(path: Path, error: Exception) -> ModelError:
 def _check(proto: Any, path: Path) -> None:
     """Raise ModelError if a model has a part that a `tokenizers` file can't express."""
     trainer, normalizer = proto.trainer_spec, proto.normalizer_spec
-    for what, fits in (
-        ("model_type", trainer.model_type in (_UNIGRAM, _BPE)),
-        ("treat_whitespace_as_suffix", not trainer.treat_whitespace_as_suffix),
-        ("escape_whitespaces", normalizer.escape_whitespaces),
+    for name, value, fits in (
+        ("model_type", trainer.model_type, trainer.model_type in (_UNIGRAM, _BPE)),
+        ("treat_whitespace_as_suffix", trainer.treat_whitespace_as_suffix, not trainer.treat_whitespace_as_suffix),
+        ("escape_whitespaces", normalizer.escape_whitespaces, normalizer.escape_whitespaces),
     ):
         if not fits:
-            value = getattr(trainer if hasattr(trainer, what) else normalizer, what)
-            raise ModelError(
-                f"{path} has {what}={value}, which isn't supported",
-                expected="a unigram or BPE model in which a space begins a piece",
-                name=what,
-                value=value,
-            )
+            what = f"{path} has {name}={value}, which isn't supported"
+            expected = "a unigram or BPE model in which a space begins a piece"
+            raise ModelError(what, expected=expected, name=name, value=value)
 
 
 def _model(proto: Any, vocab: Mapping[str, int]) -> models.Model:

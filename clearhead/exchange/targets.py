@@ -14,7 +14,8 @@ from ..folder.manifest import write_folder_with_manifest
 from ..folder.model_folder import CARD, load_model_folder, model_files, read_card
 from ..loading import LoadedModel
 
-# The function that writes a model to a new folder or, for a page, to a new file: f(loaded, out, *, precision).
+# The function that writes a model to a new folder or, for a page, to a new file: f(loaded, out). One with a choice of
+# precisions also takes `precision`.
 TARGETS: Mapping[str, str] = MappingProxyType(
     {
         "huggingface": "clearhead.exchange.huggingface:export",
@@ -42,7 +43,11 @@ _FILES = ("page",)  # targets that are one file
 def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp32") -> None:
     """Write a model in another format to the folder `out`, which must be new or empty. A page is one new file.
 
-    The function of a target takes the same arguments, checked.
+    Args:
+        loaded: the model.
+        target: a key of `TARGETS`, or "hf" for huggingface.
+        out: the folder or file to write.
+        precision: the type of the stored numbers, one of the target's `PRECISIONS`.
 
     Raises:
         ConfigError: the target or the precision is unknown, or the target needs a program that isn't installed.
@@ -60,7 +65,7 @@ def export(loaded: LoadedModel, target: str, out: Path, *, precision: str = "fp3
     module, function = TARGETS[target].split(":")
     write: Any = getattr(importlib.import_module(module), function)
     with writing(out.parent if is_file else out, again="run the command again"):
-        write(loaded, out, precision=precision)
+        write(loaded, out, **({"precision": precision} if len(PRECISIONS[target]) > 1 else {}))
 
 
 def check_new(out: Path) -> None:
@@ -79,7 +84,7 @@ def check_empty(out: Path) -> None:
         raise TrainingError(what, expected=expected, fix=fix, name="out", value=out)
 
 
-def export_merged(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
+def export_merged(loaded: LoadedModel, out: Path) -> None:
     """Write a model folder with the weights that an adapter makes. Raise ModelError if the model has no adapter."""
     folder = load_model_folder(loaded.path, allow_custom_code=True, base=loaded.base)  # `load` checked consent
     if not is_adapter(loaded.path):

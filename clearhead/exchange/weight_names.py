@@ -67,6 +67,22 @@ class SafetensorsFiles:
         return self._files[name].get_tensor(name)
 
 
+@dataclass(frozen=True)
+class TensorsInMemory:
+    """Tensors that have been read."""
+
+    tensors: Mapping[str, Tensor]
+
+    def names(self) -> Sequence[str]:
+        return list(self.tensors)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self.tensors[name].shape)
+
+    def read(self, name: str) -> Tensor:
+        return self.tensors[name]
+
+
 def _paths(folder: Path) -> list[Path]:
     if (folder / _WHOLE).is_file():
         return [folder / _WHOLE]
@@ -175,13 +191,10 @@ def to_ours(names: Iterable[Name], theirs: Tensors, prefix: str = "") -> tuple[d
             try:
                 found[name.ours] = name.ours_from([theirs.read(known[it]) for it in there])
             except (RuntimeError, IndexError) as error:  # parts can't be joined or reshaped
-                raise ModelError(
-                    f"{' and '.join(there)} have shapes that don't fit: "
-                    f"{' and '.join(str(theirs.shape(known[it])) for it in there)}",
-                    expected="the shapes that config.json describes",
-                    fix=AGAIN,
-                    name=there[0],
-                ) from error
+                shapes = " and ".join(str(theirs.shape(known[it])) for it in there)
+                what = f"{' and '.join(there)} have shapes that don't fit: {shapes}"
+                expected = "the shapes that config.json describes"
+                raise ModelError(what, expected=expected, fix=AGAIN, name=there[0]) from error
             used.update(there, name.also)
         elif name.zero and name.shapes:
             found[name.ours] = torch.zeros(name.shapes[0])
@@ -195,6 +208,11 @@ def to_ours(names: Iterable[Name], theirs: Tensors, prefix: str = "") -> tuple[d
 
 def to_theirs(names: Iterable[Name], ours: Mapping[str, Tensor], prefix: str = "") -> dict[str, Tensor]:
     """Return their weights. Weights of ours that `ours` lacks, such as biases, are left out, and so are tied copies.
+
+    Args:
+        names: the names of all weights of our model. Biases are found by themselves.
+        ours: our weights.
+        prefix: what their names begin with, except those of a head.
 
     Raises:
         ModelError: a weight has no counterpart.

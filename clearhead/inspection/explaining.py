@@ -5,12 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from ..config import Config
+from ..model.fronts.frames import Frames
+from ..model.fronts.patches import Patches
 from ..readers.media.media_in_memory import source_name
 from ..tokenization.codebook import Codebook
 from ..tokenization.offsets import unknown_texts, word_indices
 from ..tokenization.source_and_target import Tokenizers
 from .media.media_explanation import MediaExplanation
-from .media.media_input import is_media
 from .page.document import framed, page_document
 from .page.page_data import page_data
 from .record.forward_pass import Pass
@@ -54,7 +55,7 @@ def explain(
     aligned = is_text and len(forward.names) > 1
     if unknown is None:
         unknown = unknown_texts(tokenizers.source, source) if is_text else ()
-    return (MediaExplanation if is_media(forward) else Explanation)(
+    return (MediaExplanation if isinstance(forward.front, Patches | Frames) else Explanation)(
         text=source_name(source),
         answer=answer,
         values=values,

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from clearhead.demo.drawn_figures import HEIGHTS, LABELS, SIZE, TILTS, coverage, draw, is_held_out, strokes
-from clearhead.demo.see_demo import contact_sheet
+from clearhead.demo.see_demo import HEIGHTS, LABELS, SIZE, TILTS, _is_held_out, contact_sheet, coverage, draw, strokes
 from clearhead.inspection.page.page_data import png
 
 
@@ -42,12 +41,12 @@ def test_held_out_images_have_combinations_that_training_never_has_and_training_
     for label in LABELS:  # each size and each tilt alone is known
         assert {height for it, height, _ in training if it == label} == {0, 1, 2}
         assert {tilt for it, _, tilt in training if it == label} == {0, 1, 2}
-    assert all(is_held_out(LABELS.index(label), height, tilt) for label, height, tilt in held)
+    assert all(_is_held_out(LABELS.index(label), height, tilt) for label, height, tilt in held)
 
 
 def test_figures_have_the_size_and_the_tilt_of_their_ranges() -> None:
     """A bare line shows both: its reach is the height, and its angle the tilt."""
-    from clearhead.demo.drawn_figures import _placed
+    from clearhead.demo.see_demo import _placed
 
     line = np.array([[[0, -1], [0, 1]]], np.float32)
     height, tilt = np.array([6.0, 10.0]), np.array([0.0, 30.0])

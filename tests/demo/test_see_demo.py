@@ -8,8 +8,7 @@ import pytest
 
 from clearhead import TrainingError, load
 from clearhead.demo import see_demo
-from clearhead.demo.drawn_figures import LABELS, draw
-from clearhead.demo.see_demo import EXPECTED, run_see_demo
+from clearhead.demo.see_demo import EXPECTED, LABELS, draw, run_see_demo
 
 SMALL = {"model.d_model": 16, "model.n_heads": 2, "model.d_ff": 16, "model.n_encoder_layers": 1, "model.patch_size": 7}
 SMALL |= {"train.steps": 3, "train.eval_every": 3, "train.save_every": 3, "train.threads": 1, "train.precision": "fp32"}

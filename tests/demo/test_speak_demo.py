@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from clearhead.api import load
-from clearhead.demo import speak_demo
-from clearhead.demo.speak_demo import EXPECTED, run_speak_demo
+from clearhead.demo import keys_demos
+from clearhead.demo.keys_demos import SPOKEN, run_speak_demo
 from clearhead.errors import TrainingError
 
 
@@ -19,10 +19,10 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("clearhead.training.run.keep_freed_memory", lambda: True)
     monkeypatch.setattr("clearhead.training.run._draw", lambda *_: None)  # matplotlib takes seconds
     monkeypatch.setattr("os.fsync", lambda _descriptor: None)
-    monkeypatch.setattr(speak_demo, "N_TRAINING", 40)
-    monkeypatch.setattr(speak_demo, "N_HELD_OUT", 6)
+    monkeypatch.setattr(keys_demos, "N_TRAINING", 40)
+    monkeypatch.setattr(keys_demos, "N_SPOKEN", 6)
     small = {"train.steps": 2, "train.eval_every": 2, "train.threads": 1, "decode.max_len": 5, "model.d_model": 16}
-    monkeypatch.setattr(speak_demo, "SETTINGS", speak_demo.SETTINGS | small)
+    monkeypatch.setattr(keys_demos, "SPEAK_SETTINGS", keys_demos.SPEAK_SETTINGS | small)
     yield
     torch.set_num_threads(threads)
 
@@ -34,9 +34,9 @@ def test_it_leaves_recordings_to_listen_to_a_model_and_what_it_speaks(
     for _ in range(2):  # it replaces its own
         with pytest.raises(TrainingError) as caught:
             run_speak_demo(out)
-        assert caught.value.name == "exact_match" and str(EXPECTED) in caught.value.expected
+        assert caught.value.name == "exact_match" and str(SPOKEN) in caught.value.expected
     told = capsys.readouterr()
-    assert f"{caught.value.value:.4f}  of 6   (expected: at least {EXPECTED})" in told.out
+    assert f"{caught.value.value:.4f}  of 6   (expected: at least {SPOKEN})" in told.out
     assert f"speak '{out}' 357A --out spoken.wav" in told.err
     assert len([*(out / "keys").glob("spoken-*.wav")]) == 5 and len([*(out / "keys" / "train").iterdir()]) == 40
     samples, rate = load(out)("357A")

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from clearhead.demo import touch_tones
-from clearhead.demo.touch_tones import (
+from clearhead.demo import keys_demos
+from clearhead.demo.keys_demos import (
     COLUMNS,
     EDGE,
     GAP,
@@ -30,7 +30,7 @@ from clearhead.demo.touch_tones import (
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Telephones whose frequencies have no error."""
-    monkeypatch.setattr(touch_tones, "_OFF", 0.0)
+    monkeypatch.setattr(keys_demos, "_OFF", 0.0)
 
 
 def test_the_keys_have_the_frequencies_of_the_standard() -> None:

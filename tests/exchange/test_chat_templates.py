@@ -12,7 +12,7 @@ import tokenizers
 from clearhead.config import Config, SpecialTokens
 from clearhead.errors import DataError
 from clearhead.exchange.chat_templates import recognised, to_jinja
-from clearhead.exchange.hf_tokenizer_files import tokenizer_files
+from clearhead.exchange.hf_tokenizers import tokenizer_files
 from clearhead.tokenization.chat_template import TEMPLATES, ChatEncoder, ChatTemplate
 from clearhead.tokenization.source_and_target import Tokenizers, train_tokenizers
 
@@ -200,7 +200,7 @@ def test_an_exported_tokenizer_gives_the_ids_of_training(hf: Any, tmp_path: Path
     made = train_tokenizers([*LINES, "user\nassistant\nsystem\n"], [], config.data)
     size = made.target.vocab_size
     config = config.override({"model.src_vocab_size": size, "model.tgt_vocab_size": size})
-    for name, content in tokenizer_files(made, config).items():
+    for name, content in tokenizer_files(made, config.model, to_jinja(ChatTemplate.read("default"))).items():
         (tmp_path / name).write_bytes(content)
     theirs = hf.AutoTokenizer.from_pretrained(tmp_path)
     ours = ChatEncoder(ChatTemplate.read("default"), made.target)

@@ -101,7 +101,7 @@ def _lines(grades: "list[Grade]") -> str:
 
 
 def _write_page(path: Path, grades: "list[Grade]") -> None:
-    from ...course.page import course_page
+    from ...course.grade import course_page
     from ...folder.atomic import write_file
 
     write_file(path, course_page(grades).encode())

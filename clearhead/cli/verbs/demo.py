@@ -46,9 +46,9 @@ def _demo(name: str) -> Callable[[Path], None]:
     elif name == "see":
         from ...demo.see_demo import run_see_demo as run
     elif name == "hear":
-        from ...demo.hear_demo import run_hear_demo as run
+        from ...demo.keys_demos import run_hear_demo as run
     elif name == "speak":
-        from ...demo.speak_demo import run_speak_demo as run
+        from ...demo.keys_demos import run_speak_demo as run
     else:
         from ...demo.phrasebook_demo import run_demo as run
     return run

@@ -24,13 +24,6 @@ _VERSION = 2  # of what's written here; a new one converts all models again
 _OLD = 86_400  # seconds after which an unfinished conversion has certainly been interrupted
 
 
-def is_cached(path: Path, precision: str) -> bool:
-    """Return whether a model has been converted."""
-    with suppress(OSError):  # a cache that can't be read
-        return _folder(path, precision).is_dir()
-    return False
-
-
 def cached_model(path: Path, precision: str = "fp32") -> Path:
     """Return the folder with a model in CTranslate2's form. It's written if it's missing or damaged.
 
@@ -47,7 +40,7 @@ def cached_model(path: Path, precision: str = "fp32") -> Path:
     found = _folder(path, precision)
     if _is_whole(found):
         return found
-    from .conversion import convert
+    from ..ct2 import convert
 
     parent = found.parent
     with writing(parent, again="try again", instead="choose another one with XDG_CACHE_HOME"):
@@ -72,7 +65,9 @@ class Ct2Converter:
 
     def is_converted(self, path: Path) -> bool:
         """Return whether the converted model exists."""
-        return is_cached(path, self.precision)
+        with suppress(OSError):  # a cache that can't be read
+            return _folder(path, self.precision).is_dir()
+        return False
 
 
 CONVERTERS: Mapping[str, Ct2Converter] = MappingProxyType({f"ct2-{it}": Ct2Converter(it) for it in ("fp32", "int8")})

@@ -59,14 +59,14 @@ class Bart(EncoderDecoderFamily):
     )
     special: ClassVar[Mapping[str, int | None]] = {"pad": 1, "bos": 0, "eos": 2, "decoder_start": 2}
 
-    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any]) -> dict[str, Any]:
         hf_config.expect("normalize_before", False)
         hf_config.expect("add_final_layer_norm", False)
         for encoder, decoder in _TWICE.items():
             if hf_config.get(encoder) != hf_config.get(decoder):
                 raise hf_config.unsupported(decoder, expected=f"the same as {encoder}={hf_config.get(encoder)}")
         scale = None if hf_config.get("scale_embedding", False) else 1.0
-        more = super().more(hf_config, found, tokens) | self.embeddings(hf_config, found)
+        more = super().more(hf_config, found) | self.embeddings(hf_config, found)
         return more | {"model.embedding_scale": scale}
 
     def embeddings(self, hf_config: HfConfig, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -97,23 +97,15 @@ class Family(ABC):
         """Return the tasks that a model can be used for if its class is for this one."""
         return (task,)
 
-    def settings(self, hf_config: HfConfig, tokens: Mapping[str, int]) -> dict[str, Any]:
-        """Return our settings.
-
-        Args:
-            hf_config: theirs.
-            tokens: the id of each token in the vocabulary.
-
-        Raises:
-            ModelError: one of their settings isn't supported.
-        """
+    def settings(self, hf_config: HfConfig) -> dict[str, Any]:
+        """Return our settings for theirs. Raise ModelError if one of theirs isn't supported."""
         for name in self.without_effect:
             hf_config.get(name)
         found = dict(self.fixed) | {it.ours: it.read(hf_config) for it in self.same}
-        return found | self.more(hf_config, found, tokens)
+        return found | self.more(hf_config, found)
 
     @abstractmethod
-    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any]) -> dict[str, Any]:
         """Return settings of ours that follow from several of theirs, and reject what isn't supported."""
 
     def head(self, hf_config: HfConfig, task: str) -> dict[str, Any]:
@@ -198,7 +190,7 @@ class EncoderDecoderFamily(Family):
     def tasks_of(self, task: str) -> Sequence[str]:
         return self.tasks
 
-    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any]) -> dict[str, Any]:
         ids = {
             role: hf_config.generating(f"{role}_token_id", hf_config.roles.get(role, default))
             for role, default in self.special.items()
@@ -213,8 +205,8 @@ class EncoderDecoderFamily(Family):
             "model.eos_id": ids["eos"],
             "model.bos_id": start if ids["bos"] is None else ids["bos"],
             "model.start_id": start,
-            "model.unk_id": tokens.get("<unk>"),
-            "model.mask_id": tokens.get("<mask>"),
+            "model.unk_id": hf_config.tokens.get("<unk>"),
+            "model.mask_id": hf_config.tokens.get("<mask>"),
         }
 
     def their_config(self, config: Config) -> dict[str, Any]:

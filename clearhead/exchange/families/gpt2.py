@@ -44,7 +44,7 @@ class GPT2(Family):
     )
     derived = ("model.d_ff", "model.pad_id", "model.attention_scale", "model.src_vocab_size", "model.n_encoder_layers")
 
-    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any]) -> dict[str, Any]:
         hf_config.expect("scale_attn_by_inverse_layer_idx", False)
         hf_config.expect("add_cross_attention", False)
         hf_config.expect("tie_word_embeddings", True)

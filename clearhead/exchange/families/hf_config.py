@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ...config.values import spell
@@ -33,6 +34,7 @@ class HfConfig:
 
     Args:
         values: its content.
+        tokens: the id of each token in the vocabulary.
         roles: the ids of the special tokens that the tokenizer's files name, by role, such as "cls".
         generation: the content of generation_config.json, if there is one.
         weights: the names of the weights.
@@ -45,11 +47,13 @@ class HfConfig:
         self,
         path: Path,
         values: Mapping[str, Any],
-        roles: Mapping[str, int] | None = None,
+        *,
+        tokens: Mapping[str, int] = MappingProxyType({}),
+        roles: Mapping[str, int] = MappingProxyType({}),
         generation: Mapping[str, Any] | None = None,
         weights: Collection[str] = (),
     ) -> None:
-        self.path, self.roles = path, roles or {}
+        self.path, self.tokens, self.roles = path, tokens, roles
         # An id of -1 is how some folders say that there's no such token.
         self.values = {name: None if name.endswith("_token_id") and it == -1 else it for name, it in values.items()}
         self.generation, self.weights = None if generation is None else dict(generation), weights
@@ -109,7 +113,13 @@ class HfConfig:
             raise self.unsupported(name, expected=" or ".join(map(spell, values)))
 
     def unsupported(self, name: str, *, expected: str = "", fix: str = "") -> ModelError:
-        """Return the error for a setting that our parts can't express."""
+        """Return the error for a setting that our parts can't express.
+
+        Args:
+            name: the name of the setting.
+            expected: the values that are supported.
+            fix: what to do, if that isn't obvious.
+        """
         path, found = self.path, self.values.get(name)
         if self.generation is not None and self.generation.get(name) is not None:
             path, found = path.with_name(GENERATION), self.generation[name]

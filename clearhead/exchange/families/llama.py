@@ -1,16 +1,19 @@
-"""Llama (Touvron et al. 2023), Mistral and Qwen2: pre-norm decoders with RMSNorm, rotary positions and SwiGLU."""
+"""Llama (Touvron et al. 2023), Mistral and Qwen2: pre-norm decoders with RMSNorm, rotary positions and SwiGLU.
 
+Rotary positions can be stretched for longer texts.
+"""
+
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...config import Config, ModelConfig
 from ...config.model_settings import ModelSettings
-from ...config.notations import read_rotary
+from ...config.notations import RotaryWavelengths, read_rotary
 from ...errors import ModelError
 from ..weight_names import Name, blocks
 from .family import Family, Same
 from .hf_config import HfConfig
-from .rotation import read_rotation, written_rotation
 
 _ACTIVATIONS = {"silu": "swiglu", "swish": "swiglu", "gelu_pytorch_tanh": "geglu", "gelu_new": "geglu"}
 
@@ -54,7 +57,7 @@ class Llama(Family):
     special: ClassVar[tuple[int | None, int | None]] = (1, 2)
     """The default ids of BOS and EOS."""
 
-    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any]) -> dict[str, Any]:
         heads, width = found["model.n_heads"], found["model.d_model"]
         n_kv_heads, d_head = hf_config.get("num_key_value_heads", self.n_kv_heads or heads), hf_config.get("head_dim")
         return {
@@ -62,8 +65,8 @@ class Llama(Family):
             "model.d_head": None if d_head == width / heads else d_head,
             **self.biases(hf_config),
             **self.attends(hf_config, found["model.n_decoder_layers"]),
-            **read_rotation(hf_config, d_head or width // heads),
-            **_special(hf_config, self.special, found["model.tgt_vocab_size"], tokens),
+            **_read_rotation(hf_config, d_head or width // heads),
+            **_special(hf_config, self.special, found["model.tgt_vocab_size"]),
         }
 
     def biases(self, hf_config: HfConfig) -> dict[str, Any]:
@@ -81,7 +84,7 @@ class Llama(Family):
 
     def their_config(self, config: Config) -> dict[str, Any]:
         model = config.model
-        rope, base = written_rotation(model), read_rotary(model.rotary).base
+        rope, base = _written_rotation(model), read_rotary(model.rotary).base
         return {
             "num_key_value_heads": model.resolved()["model.n_kv_heads"],
             "head_dim": model.head_width,
@@ -173,12 +176,10 @@ class Qwen2(Llama):
         return {"use_sliding_window": windowed, "sliding_window": model.window, "max_window_layers": 0}
 
 
-def _special(
-    hf_config: HfConfig, default: tuple[int | None, int | None], size: int, tokens: Mapping[str, int]
-) -> dict[str, int]:
+def _special(hf_config: HfConfig, default: tuple[int | None, int | None], size: int) -> dict[str, int]:
     """Return our ids of BOS, EOS and padding. Padding must differ from other tokens."""
     bos, eos = (hf_config.nullable(name, it) for name, it in zip(("bos_token_id", "eos_token_id"), default))
-    eos = tokens.get("<|endoftext|>") if eos is None else eos
+    eos = hf_config.tokens.get("<|endoftext|>") if eos is None else eos
     if eos is None:
         what = f"{hf_config.path} has no eos_token_id"
         raise ModelError(what, expected="the id of the token that ends a text", name="eos_token_id")
@@ -186,5 +187,93 @@ def _special(
     return {
         "model.bos_id": bos,
         "model.eos_id": eos,
-        "model.pad_id": size if pad in (bos, eos, tokens.get("<unk>")) else pad,
+        "model.pad_id": size if pad in (bos, eos, hf_config.tokens.get("<unk>")) else pad,
     }
+
+
+# --- rotary positions
+
+_SCALINGS: Mapping[str, Sequence[str]] = {  # their names for the numbers of each scaling, in our order
+    "none": (),
+    "linear": ("factor",),
+    "yarn": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+}
+
+
+def _read_rotation(hf_config: HfConfig, width: int) -> dict[str, Any]:
+    """Return our settings for rotary positions: those of Transformers 5, or the two of older versions.
+
+    `width` is that of a head.
+    """
+    old, new = hf_config.get("rope_scaling", {}), hf_config.get("rope_parameters", {})
+    rope = HfConfig(hf_config.path, old or new)
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    name = "none" if kind in ("default", "dynamic") else kind
+    label = "rope_type" if "rope_type" in rope.values else "type"
+    if name not in _SCALINGS:
+        raise rope.unsupported(label, expected="default, linear, dynamic, llama3 or yarn")
+    rope.expect("partial_rotary_factor", 1)
+    hf_config.expect("partial_rotary_factor", 1)
+    longest = hf_config.get("max_position_embeddings", 2048)
+    if kind == "dynamic":
+        hf_config.notes.append(
+            f"a text has at most {longest} tokens at once; dynamic scaling would change only longer ones"
+        )
+    length = hf_config.get("original_max_position_embeddings", rope.get("original_max_position_embeddings", longest))
+    numbers = {it: length if "max_position" in it else rope.get(it) for it in _SCALINGS[name]}
+    if missing := [it for it, number in numbers.items() if number is None]:
+        raise ModelError(f"{hf_config.path} has {label}={kind!r} without {missing[0]}", name=missing[0])
+    base = float(rope.get("rope_theta", hf_config.get("rope_theta", 10_000.0)))
+    own: dict[str, Any] = {}
+    if name == "yarn":
+        short, long = _yarn_range(rope, width, base, length)
+        numbers |= {"short": short, "long": long}
+        own = {"model.attention_scale": _yarn_scale(rope) ** 2 / math.sqrt(width)}
+    return {"model.rotary": str(RotaryWavelengths(base, name, tuple(map(float, numbers.values())))), **own}
+
+
+def _yarn_range(rope: HfConfig, width: int, base: float, length: int) -> tuple[float, float]:
+    """Return the wavelengths between which YaRN blends. Theirs is a range of dimensions."""
+    turns = (rope.get("beta_fast", 32), rope.get("beta_slow", 1))
+    low, high = (width * math.log(length / (it * 2 * math.pi)) / (2 * math.log(base)) for it in turns)
+    if rope.get("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, width - 1)
+    high = low + 0.001 if low == high else high
+    short, long = (2 * math.pi * base ** (2 * it / width) for it in (low, high))
+    return short, long
+
+
+def _yarn_scale(rope: HfConfig) -> float:
+    """Return the factor of cosines and sines."""
+
+    def scale(weight: float) -> float:
+        return 0.1 * weight * math.log(rope.get("factor")) + 1 if rope.get("factor") > 1 else 1.0
+
+    both = (rope.get("mscale"), rope.get("mscale_all_dim"))
+    return float(rope.get("attention_factor", scale(both[0]) / scale(both[1]) if all(both) else scale(1)))
+
+
+def _written_rotation(model: ModelConfig) -> dict[str, Any]:
+    """Return their settings for rotary positions, apart from the base."""
+    _, kind, numbers = read_rotary(model.rotary)
+    found: dict[str, Any] = {"rope_type": "default" if kind == "none" else kind}
+    found |= dict(zip(_SCALINGS[kind], map(_plain, numbers)))
+    if kind != "yarn":
+        return found
+    factor, short, long = numbers
+    length = max(1, round(model.max_len / factor))
+    scale = 1 if model.attention_scale is None else model.attention_scale * math.sqrt(model.head_width)
+    return found | {
+        "original_max_position_embeddings": length,
+        "beta_fast": length / short,
+        "beta_slow": length / long,
+        "truncate": False,
+        "attention_factor": math.sqrt(scale),
+    }
+
+
+def _plain(number: float) -> float:
+    """Return whole numbers as int, so that they're written without a decimal point."""
+    return int(number) if number.is_integer() else number

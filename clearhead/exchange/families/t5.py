@@ -60,11 +60,11 @@ class T5(EncoderDecoderFamily):
         *("model.n_decoder_layers", "model.tie", "model.logit_scale", "model.relative_buckets"),
     )
 
-    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any]) -> dict[str, Any]:
         tied = hf_config.get("tie_word_embeddings", True)
         scaled = hf_config.get("scale_decoder_outputs", tied)
         own = not scaled and _PROJECTION in hf_config.weights
-        return super().more(hf_config, found, tokens) | {
+        return super().more(hf_config, found) | {
             "model.tgt_vocab_size": found["model.src_vocab_size"],
             "model.n_decoder_layers": hf_config.get("num_decoder_layers", found["model.n_encoder_layers"]),
             "model.relative_buckets": tuple(hf_config.get(name, default) for name, default in _BUCKETS.items()),

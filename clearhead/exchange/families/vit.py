@@ -59,7 +59,7 @@ class ViT(EncoderFamily):
     )
     heads: ClassVar[Mapping[str, Weights]] = {"class": (("linear.weight", "classifier.weight"),)}
 
-    def more(self, hf_config: HfConfig, found: Mapping[str, Any], tokens: Mapping[str, int]) -> dict[str, Any]:
+    def more(self, hf_config: HfConfig, found: Mapping[str, Any]) -> dict[str, Any]:
         size, patch = _side(hf_config, "image_size", 224), _side(hf_config, "patch_size", 16)
         return {
             "model.image_size": size,

@@ -5,22 +5,30 @@
                        decoder: new tokens, memory, cache -> logits, larger cache
     decoder-only       decoder: new tokens, cache -> logits, larger cache
 
-A graph finds padding itself, as tokens equal to the padding id. A cache starts with 0 tokens.
+A graph finds padding itself, as tokens equal to the padding id. A cache starts with 0 tokens. torch's exporter traces a
+graph and turns it into an ONNX model.
 """
 
+import logging
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from ...config import ModelConfig
-from ...model.blocks import DecoderBlock
+from ...errors import ModelError
+from ...model.attention import Attend
 from ...model.cache import Cache, LayerCache
 from ...model.heads import ClassPredictor, SpanFinder, TokenPredictor
 from ...model.transformer import Decoder, Encoder, EncoderDecoder, EncoderModel
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 class Port(NamedTuple):
@@ -45,7 +53,7 @@ class Graph:
     outputs: tuple[Port, ...]
 
 
-def read(model: EncoderModel | Encoder, *given: Tensor) -> Tensor:
+def _read(model: EncoderModel | Encoder, *given: Tensor) -> Tensor:
     """Return what the head returns, or hidden states without a head.
 
     inputs (B, ...), types (B, S) if the model has them -> (B, C) of a ClassPredictor, (B, S, 2) of a SpanFinder,
@@ -63,7 +71,7 @@ def read(model: EncoderModel | Encoder, *given: Tensor) -> Tensor:
     return x
 
 
-def remember(model: EncoderDecoder, source: Tensor) -> tuple[Tensor, ...]:
+def _remember(model: EncoderDecoder, source: Tensor) -> tuple[Tensor, ...]:
     """Return what the decoder attends to, which is computed once per source.
 
     (B, ...) -> mask (B, S), then keys (B, G, S, K) and values (B, G, S, K) of each decoder block
@@ -82,7 +90,7 @@ def _widened(inputs: Tensor) -> Tensor:
     return inputs.int() if inputs.dtype == torch.int16 else inputs
 
 
-def answer(decoder: Decoder, tokens: Tensor, memory_mask: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
+def _answer(decoder: Decoder, tokens: Tensor, memory_mask: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
     """Read new tokens with the memory of a source. Return the logits after each of them, and the larger cache.
 
     tokens (B, T), memory_mask (B, S), source (B, S) for a pointer, keys and values of the memory (B, G, S, K) and of
@@ -96,7 +104,7 @@ def answer(decoder: Decoder, tokens: Tensor, memory_mask: Tensor, *given: Tensor
     return logits, *_held(layers)
 
 
-def resume(decoder: Decoder, pad: int, tokens: Tensor, past_mask: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
+def _resume(decoder: Decoder, pad: int, tokens: Tensor, past_mask: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
     """Read new tokens of texts. Return the logits after each of them, and the larger cache with its mask.
 
     Padding is on the left. Positions don't count it.
@@ -163,12 +171,12 @@ def _encoder_graph(model: EncoderModel | Encoder, config: ModelConfig) -> Graph:
             output = Port("logits", torch.float32, (*positions, config.src_vocab_size))
         case _:
             output = Port("hidden", torch.float32, (*positions, config.d_model))
-    return Graph("encoder", model, partial(read, model), tuple(inputs), (output,))
+    return Graph("encoder", model, partial(_read, model), tuple(inputs), (output,))
 
 
 def _memory_graph(model: EncoderDecoder, config: ModelConfig) -> Graph:
     memory = [Port("memory_mask", torch.bool, ("batch", _length(config))), *_memory(model.decoder, config)]
-    return Graph("encoder", model, partial(remember, model), (_front_input(config),), tuple(memory))
+    return Graph("encoder", model, partial(_remember, model), (_front_input(config),), tuple(memory))
 
 
 def _step_graph(decoder: Decoder, config: ModelConfig) -> Graph:
@@ -178,11 +186,11 @@ def _step_graph(decoder: Decoder, config: ModelConfig) -> Graph:
         inputs.append(Port("memory_mask", torch.bool, ("batch", _length(config))))
         inputs += [Port("source", torch.int64, ("batch", "source"))] if config.copy else []
         inputs += _memory(decoder, config)
-        run = partial(answer, decoder)
+        run = partial(_answer, decoder)
     else:
         inputs.append(Port("past_mask", torch.bool, ("batch", "past")))
         outputs.append(Port("mask", torch.bool, ("batch", "past + tokens")))
-        run = partial(resume, decoder, config.pad_id)
+        run = partial(_resume, decoder, config.pad_id)
     inputs += _past(decoder, "past_", "past")
     outputs += _past(decoder, "", "past + tokens")
     return Graph("decoder", decoder, run, tuple(inputs), tuple(outputs))
@@ -208,18 +216,127 @@ def _length(config: ModelConfig) -> str | int:
 
 
 def _memory(decoder: Decoder, config: ModelConfig) -> list[Port]:
-    found = []
-    for i, block in enumerate(decoder.blocks):
-        attention = cast(Any, block).cross_attention
-        shape = ("batch", attention.n_kv_heads, _length(config), attention.d_head)
-        found += [Port(f"memory_{what}.{i}", torch.float32, shape) for what in ("keys", "values")]
-    return found
+    return _keys_and_values([cast(Any, it).cross_attention for it in decoder.blocks], "memory_", _length(config))
 
 
 def _past(decoder: Decoder, prefix: str, length: str) -> list[Port]:
+    return _keys_and_values([cast(Any, it).attention for it in decoder.blocks], prefix, length)
+
+
+def _keys_and_values(attentions: Sequence[Any], prefix: str, length: str | int) -> list[Port]:
     found = []
-    for i, block in enumerate(decoder.blocks):
-        attention = cast(DecoderBlock, block).attention
-        shape = ("batch", attention.n_kv_heads, length, attention.d_head)
+    for i, it in enumerate(attentions):
+        shape = ("batch", it.n_kv_heads, length, it.d_head)
         found += [Port(f"{prefix}{what}.{i}", torch.float32, shape) for what in ("keys", "values")]
     return found
+
+
+# --- tracing
+
+_SIZES = {  # distinct, and none is 1, which torch would take as fixed
+    "batch": 3, "source": 5, "positions": 6, "past": 7, "tokens": 4, "samples": 16_001,
+}  # fmt: skip
+_NEVER = 2**62  # more keys than any text has
+
+
+def trace(graph: Graph, *, window: int | None = None) -> "ModelProto":
+    """Return a graph as an ONNX model.
+
+    Args:
+        graph: the graph, on the CPU and in evaluation mode.
+        window: the number of latest tokens that a token attends to. Tracing takes one branch of each condition, and
+            the branch for more tokens than the window is right for fewer, too.
+
+    Raises:
+        ModelError: torch can't export a part of the model.
+    """
+    sizes = _SIZES | {"past": _SIZES["past"] + (window or 0)}
+    inputs = tuple(
+        torch.zeros([sizes[n] if isinstance(n, str) else n for n in port.shape], dtype=port.dtype)
+        for port in graph.inputs
+    )
+    any_size = torch.export.Dim.DYNAMIC
+    axes = tuple({i: any_size for i, n in enumerate(port.shape) if isinstance(n, str)} for port in graph.inputs)
+    from onnxscript.optimizer import optimize_ir
+
+    module = nn.Module()
+    module.model, module.forward = graph.model, lambda *given: graph.run(*given)
+    try:
+        with quiet(), _written_out(graph.model), torch.no_grad():
+            traced = torch.export.export(module, inputs, dynamic_shapes=(axes,), strict=False)
+            program = torch.onnx.export(
+                traced,
+                inputs,
+                input_names=[port.name for port in graph.inputs],
+                output_names=[port.name for port in graph.outputs],
+                dynamo=True,
+                verbose=False,
+                optimize=False,
+            )
+            assert program is not None
+            optimize_ir(program.model, should_fold=lambda node: False if node.op_type == "Transpose" else None)
+    except Exception as error:  # the exporter raises errors of many types
+        part, why = _part(graph.model, error), str(error).splitlines()[0] if str(error) else type(error).__name__
+        what = f"torch can't export {part} to ONNX: {why}"
+        raise ModelError(what, fix="use a model without it", name=part) from error
+    found = program.model_proto
+    _name_axes(found, graph)
+    _drop_notes(found)
+    return found
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the warnings and log messages of other programs' exporters from the user."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def _written_out(module: nn.Module) -> Iterator[None]:
+    """Compute attention by Equation 1 at any length: a graph can't choose between two ways."""
+    ways = {part: part.fused_from for part in module.modules() if isinstance(part, Attend)}
+    for part in ways:
+        part.fused_from = _NEVER
+    try:
+        yield
+    finally:
+        for part, fused_from in ways.items():
+            part.fused_from = fused_from
+
+
+def _part(module: nn.Module, error: BaseException) -> str:
+    """Return the class of the innermost part of the model that was running when an error was raised."""
+    found, step = type(module).__name__, error.__traceback__
+    while step is not None:
+        running = step.tb_frame.f_locals.get("self")
+        if isinstance(running, nn.Module) and not type(running).__module__.startswith("torch."):
+            found = type(running).__name__
+        step = step.tb_next
+    return found
+
+
+def _name_axes(model: "ModelProto", graph: Graph) -> None:
+    """Give the axes of inputs and outputs the names in the graph's ports, instead of torch's."""
+    for ports, values in ((graph.inputs, model.graph.input), (graph.outputs, model.graph.output)):
+        for port, value in zip(ports, values, strict=True):
+            assert port.name == value.name
+            for size, axis in zip(port.shape, value.type.tensor_type.shape.dim, strict=True):
+                if isinstance(size, str):
+                    axis.dim_param = size
+                else:
+                    axis.dim_value = size
+    del model.graph.value_info[:]  # shapes in between, in torch's names
+
+
+def _drop_notes(model: "ModelProto") -> None:
+    """Drop what torch notes about its own code, such as paths on this machine. It can be larger than the model."""
+    for part in (model, model.graph, *model.graph.node, *model.graph.initializer):
+        del part.metadata_props[:]
+        part.doc_string = ""

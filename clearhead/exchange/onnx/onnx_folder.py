@@ -41,8 +41,7 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
 
 
 def _files(loaded: LoadedModel, precision: str) -> Iterator[tuple[str, bytes]]:
-    from .graphs import graphs
-    from .tracing import trace
+    from .graphs import graphs, trace
 
     config, weights = loaded.config.model, _WeightsFile()
     found = graphs(loaded.model, config)
@@ -99,7 +98,7 @@ def _quantized(model: "ModelProto") -> "ModelProto":
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    from .tracing import quiet
+    from .graphs import quiet
 
     with TemporaryDirectory() as folder, quiet():
         path = Path(folder) / "model.onnx"

@@ -1,15 +1,18 @@
 """Write a model as one HTML file that answers in the browser: the page of `explain --html`, with the model inside.
 
 The scripts in `static/embedded/` run the model. They take everything that they know about it from here:
-settings, tokenizers, the parts to show, and the place of each tensor among the weights.
+settings, tokenizers, the parts to show, and the place of each tensor among the weights. A model with a setting that
+they don't know is rejected.
 """
 
 import json
 import math
 from base64 import b64encode
 from collections.abc import Mapping
+from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,8 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ...config import Config, ModelConfig
+from ...config import TASKS, Config, ModelConfig
 from ...config.notations import read_rotary
+from ...config.values import spell
 from ...errors import ModelError
 from ...folder.atomic import write_file
 from ...folder.checkpoint import FILM
@@ -29,13 +33,13 @@ from ...inspection.page.part_data import part_facts
 from ...inspection.record.recorder import record
 from ...inspection.views.alignment import alignment_layer
 from ...loading import LoadedModel
+from ...model.feed_forward import FEED_FORWARDS
 from ...model.transformer import evaluation
 from ...tasks.sequences import Sequences
 from ...tokenization.learning import SPECIALS
 from ...tokenization.tokenizer import Tokenizer
 from ...training.report.metrics import read_metrics
 from ...version import __version__
-from .supported import check_settings, check_task
 
 SCRIPTS = (files(__package__) / "static", *STATIC)
 LARGEST = 100_000_000  # bytes of a file that a browser opens without trouble
@@ -64,7 +68,11 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
         ModelError: the scripts can't run a part of the model, or the file would be too large for a browser.
     """
     check_task(loaded.config)
-    tokenizers = _tokenizers(loaded)  # before the settings, since another program's have other ids
+    source, target = loaded.tokenizers.source, loaded.tokenizers.target
+    tokenizers: dict[str, Any] = {
+        "source": page_tokenizer(source)
+    }  # before the settings, since another program's have other ids
+    tokenizers["target"] = None if loaded.tokenizers.joint else page_tokenizer(target)
     check_settings(loaded.config.model)
     table, weights = _packed(loaded.model, precision)
     command = f"clearhead export {loaded.path.resolve().name} --to page --out {out.name}"
@@ -109,11 +117,6 @@ def _about(loaded: LoadedModel, command: str) -> dict[str, Any]:
     }
 
 
-def _tokenizers(loaded: LoadedModel) -> dict[str, Any]:
-    source, target = loaded.tokenizers.source, loaded.tokenizers.target
-    return {"source": page_tokenizer(source), "target": None if loaded.tokenizers.joint else page_tokenizer(target)}
-
-
 def page_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
     """Return the steps and the vocabulary of a tokenizer that Clearhead trained, as the scripts read it.
 
@@ -154,10 +157,7 @@ def _page(loaded: LoadedModel, name: str) -> dict[str, Any]:
     if config.model.topology == "encoder-decoder":
         values["alignment_layer"] = alignment_layer(config.model.n_decoder_layers)
     if film.exists() and (frames := read_metrics(film)):
-        values["film"], thinned = film_data(frames)
-        if thinned:
-            why = {"what": f"{thinned:,} of {len(frames):,} frames of the film", "why": "to keep the file small"}
-            values["left_out"].append(why)
+        values["film"] = film_data(frames, lambda what, why: values["left_out"].append({"what": what, "why": why}))
     return values
 
 
@@ -211,3 +211,52 @@ def _packed(model: nn.Module, precision: str) -> tuple[list[dict[str, Any]], byt
         if "whole" in entry:
             entry["at"] = at["f4"] + entry.pop("whole")  # all floats come first, so that each is aligned
     return table, b"".join(it.tobytes() for it in (*floats, *whole))
+
+
+# --- supported settings
+
+_POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi")
+_CHOICES: Mapping[str, tuple[Any, ...]] = MappingProxyType(
+    {
+        "topology": ("encoder-decoder", "decoder-only"),
+        "front": ("tokens",),
+        "attention": ("softmax",),
+        "positions": _POSITIONS,
+        "norm": ("layer", "rms"),
+        "feed_forward": tuple(FEED_FORWARDS),
+        "copy": (False,),
+        "end": (True,),
+    }
+)
+_ANY = (
+    "src_vocab_size", "tgt_vocab_size", "d_model", "n_heads", "n_kv_heads", "d_head", "d_ff", "n_encoder_layers",
+    "n_decoder_layers", "max_len", "attention_scale", "window", "rotary", "norm_eps", "pre_norm",
+    "final_norm", "embedding_norm", "embedding_scale", "bias", "qkv_bias", "tie", "projection_bias", "logit_scale",
+    "begin", "start_id", "mask_id",
+    "dropout", "attention_dropout", "activation_dropout",  # only in training
+)  # fmt: skip
+
+
+def check_task(config: Config) -> None:
+    """Raise ModelError if the scripts can't do a model's task."""
+    task = config.train.task or "translate"
+    able = [name for name, spec in TASKS.items() if spec.in_page]
+    if task not in able:
+        raise _unsupported("train.task", task, " or ".join(able))
+    if config.data.modality != "text":
+        raise _unsupported("data.modality", config.data.modality, "text")
+
+
+def check_settings(model: ModelConfig) -> None:
+    """Raise ModelError if the scripts can't run a model, with the first setting that they don't know."""
+    for setting in fields(model):
+        value = getattr(model, setting.name)
+        known = _CHOICES.get(setting.name, (setting.default,))
+        if setting.name not in _ANY and value not in known:
+            expected = ", ".join(map(spell, (it for it in known if it is not None)))
+            raise _unsupported(f"model.{setting.name}", value, expected)
+
+
+def _unsupported(name: str, value: Any, expected: str) -> ModelError:
+    what = f"{name}={spell(value)} can't run in a page"
+    return ModelError(what, expected=expected, fix="serve the model with `clearhead serve`", name=name, value=value)

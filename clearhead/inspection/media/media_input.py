@@ -107,11 +107,6 @@ class AudioInput:
 MediaInput: TypeAlias = ImageInput | AudioInput
 
 
-def is_media(forward: Pass) -> bool:
-    """Return whether a pass reads an image or a recording with one of the built-in front ends."""
-    return isinstance(forward.front, Patches | Frames)
-
-
 def front_of(forward: Pass) -> Patches | Frames:
     """Return the front end of a pass. Raise ConfigError if it reads neither images nor audio."""
     front = forward.front

@@ -28,20 +28,17 @@ class InputMap:
     values: NDArray[np.float64]
 
 
-def render_maps(
-    read: MediaInput, rows: Sequence[str], maps: Sequence[InputMap], *, color: bool = False, scale: bool = True
-) -> str:
+def render_maps(read: MediaInput, rows: Sequence[str], maps: Sequence[InputMap], *, color: bool = False) -> str:
     """Render maps of the input: patches as grids side by side, a recording as a line for each row.
 
     Args:
         rows: the names of the rows.
         maps: the maps to render; the darkest shade is the largest value of each map.
         color: use background colours instead of characters.
-        scale: add a line about the shades.
     """
     lines = _grids(read, rows, maps, color) if isinstance(read, ImageInput) else _lines(read, rows, maps, color)
     about = "each map's largest value has the darkest shade" if color else "the denser, the more; the most is █"
-    return "\n".join(lines + [f"({about})"] * scale)
+    return "\n".join([*lines, f"({about})"])
 
 
 def _grids(read: ImageInput, rows: Sequence[str], maps: Sequence[InputMap], color: bool) -> list[str]:

@@ -16,7 +16,7 @@ from ..record.switches import run_without_each, switches, without
 from ..views.attribution import output_terms
 from ..views.contrast import NO_LABEL, Choice, Labels, Words
 from ..views.explanation import Explanation
-from .arrays import counts_array, float_array
+from .document import counts_array, float_array
 
 _LABELS = 100  # the most likely ones, of more
 _LAST = {  # what the head's numbers go through, instead of a softmax of all

@@ -9,8 +9,7 @@ import struct
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -33,8 +32,8 @@ from ..record.switches import switched_off, without
 from ..views.contrast import Labels, Masks, Words
 from ..views.explanation import Explanation
 from ..views.token_attribution import attribute_tokens
-from .arrays import float_array, shades_array, weights_array
 from .choice_data import each_label, parts_off, predictions, reasons, search_data, spans_data
+from .document import float_array, shades_array, weights_array
 from .part_data import attention_data, part_data
 
 FORMAT_VERSION = 1
@@ -43,20 +42,8 @@ _LARGEST_FILM = 300_000  # bytes of a film's arrays
 _COSTLY = 2e11  # multiplications for the gradients of each token of the answer on its own
 
 
-@dataclass
-class PageData:
-    """The data that the page shows. `left_out` lists what is missing, with the reasons."""
-
-    values: dict[str, Any]
-    left_out: list[dict[str, str]] = field(default_factory=list)
-
-    def leave_out(self, what: str, why: str) -> None:
-        """Record that something is missing."""
-        self.left_out.append({"what": what, "why": why})
-
-    def to_dict(self) -> dict[str, Any]:
-        about = {"format_version": FORMAT_VERSION, "kind": "page", "version": __version__}
-        return {**about, **self.values, "left_out": self.left_out}
+LeaveOut: TypeAlias = Callable[[str, str], None]
+"""Records what is missing in the page's data, and the reason."""
 
 
 def page_data(
@@ -76,8 +63,16 @@ def page_data(
         film: the frames of a watched run.
         live: leave out what the page can ask for later: the answers without each part.
     """
+    left_out: list[dict[str, str]] = []
+
+    def leave_out(what: str, why: str) -> None:
+        left_out.append({"what": what, "why": why})
+
     special, suppressed = config.model.special, explanation.config.decode.suppress_special
-    values = {
+    values: dict[str, Any] = {
+        "format_version": FORMAT_VERSION,
+        "kind": "page",
+        "version": __version__,
         "task": config.train.task or "translate",
         "command": command,
         "model": model_facts(explanation.model, config, name),
@@ -90,9 +85,8 @@ def page_data(
         "off": explanation.trace.off,
         **predictions(explanation, [*special.ids] if suppressed else ()),
     }
-    found = PageData(values)
     values["parts"] = part_data(explanation)
-    values["attention"] = attention_data(explanation, found.leave_out)
+    values["attention"] = attention_data(explanation, leave_out)
     if "decoder.cross" in explanation.places:
         values["alignment_layer"] = explanation.alignment_layer
     if explanation.said:
@@ -108,26 +102,24 @@ def page_data(
         try:
             values["why"] = reasons(explanation, _candidates(explanation, values))
         except (ConfigError, ModelError) as error:
-            found.leave_out("why this and not that", error.what)
+            leave_out("why this and not that", error.what)
     still_on = set(explanation.trace.off) - set(switched_off(explanation.model))
     with without(explanation.model, *still_on):  # what runs again is compared with the recorded pass
         forward, choice = each_label(explanation), explanation.choice
         if "search" in values and forward.answer is not None and not explanation.config.decode.sample:
             values["search"]["greedy"] = forward.answer(greedy=True)[0]
         if forward.targets and forward.reads_tokens:
-            values["words"] = _words(forward, found.leave_out, of_labels=isinstance(choice, Labels))
+            values["words"] = _words(forward, leave_out, of_labels=isinstance(choice, Labels))
         if forward.targets:
             values["without"] = parts_off(forward, choice, search=not live)
         if isinstance(explanation, MediaExplanation):
             values["media"] = _media(explanation, forward)
         if isinstance(choice, Labels) and (more := len(choice.labels) - len(forward.targets)):
-            found.leave_out(f"{more:,} labels", "they're less likely than the others")
+            leave_out(f"{more:,} labels", "they're less likely than the others")
     if film:
-        values["film"], thinned = film_data(film)
-        if thinned:
-            found.leave_out(f"{thinned:,} of {len(film):,} frames of the film", "to keep the file small")
-    _fit(found)
-    return found.to_dict()
+        values["film"] = film_data(film, leave_out)
+    _fit(values, leave_out)
+    return values | {"left_out": left_out}
 
 
 def model_facts(built: nn.Module, config: Config, name: str) -> dict[str, Any]:
@@ -198,7 +190,7 @@ def _candidates(explanation: Explanation, values: Mapping[str, Any]) -> list[lis
     return [[it[2] for it in some] for some in likely]
 
 
-def _words(forward: Pass, leave_out: Callable[[str, str], None], *, of_labels: bool) -> dict[str, Any]:
+def _words(forward: Pass, leave_out: LeaveOut, *, of_labels: bool) -> dict[str, Any]:
     """Return how much each input token mattered for each output token, and gradients for as many as is fast."""
     size, said = len(forward.read) + (1 if of_labels else len(forward.said)), len(forward.said)
     fast = int(_COSTLY / (16 * size * 3 * sum(it.numel() for it in forward.model.parameters())))
@@ -212,14 +204,16 @@ def _words(forward: Pass, leave_out: Callable[[str, str], None], *, of_labels: b
     return arrays | {"error": words.error}
 
 
-def film_data(frames: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], int]:
-    """Return the film, and how many of its frames were left out to keep it small. The first and last always stay."""
+def film_data(frames: Sequence[Mapping[str, Any]], leave_out: LeaveOut) -> dict[str, Any]:
+    """Return the film. Frames between the first and the last are left out to keep it small."""
     scores = [{"step": it["step"], **it["scores"]} for it in frames]
     size = sum(np.size(weights) for weights in frames[0]["weights"].values()) * 4 / 3
     most = max(2, int(_LARGEST_FILM / max(size, 1)))
     kept = sorted({round(it) for it in np.linspace(0, len(frames) - 1, min(most, len(frames)))})
+    if thinned := len(frames) - len(kept):
+        leave_out(f"{thinned:,} of {len(frames):,} frames of the film", "to keep the file small")
     found = [_frame(frames[number], number) for number in kept]
-    return {"text": frames[0]["text"], "scores": scores, "frames": found}, len(frames) - len(kept)
+    return {"text": frames[0]["text"], "scores": scores, "frames": found}
 
 
 def _frame(frame: Mapping[str, Any], number: int) -> dict[str, Any]:
@@ -239,15 +233,15 @@ def _frame(frame: Mapping[str, Any], number: int) -> dict[str, Any]:
     }
 
 
-def _fit(found: PageData) -> None:
+def _fit(values: Mapping[str, Any], leave_out: LeaveOut) -> None:
     """Leave out arrays until the data fits the largest size."""
-    attention = found.values["attention"]
-    size = len(json.dumps(found.values))
+    attention = values["attention"]
+    size = len(json.dumps(values))
 
     def bytes_of(array: Mapping[str, Any]) -> int:
         return sum(bytes_of(it) for it in array.values() if isinstance(it, Mapping)) + len(array.get("b64", ""))
 
-    sounds = {name: found.values[name] for name in ("media", "spoken") if "sound" in found.values.get(name, {})}
+    sounds = {name: values[name] for name in ("media", "spoken") if "sound" in values.get(name, {})}
     for what, stack, names in (
         ("queries and keys of the encoder", "encoder", ("q", "k")),
         ("queries and keys of the decoder", "decoder", ("q", "k")),
@@ -266,7 +260,10 @@ def _fit(found: PageData) -> None:
             if "weights" in names:
                 del attention[name]
         if chosen:
-            found.leave_out(what, f"the file would exceed {math.ceil(LARGEST / 1e6)} MB")
+            leave_out(what, f"the file would exceed {math.ceil(LARGEST / 1e6)} MB")
+
+
+# --- images and recordings
 
 
 def _media(explanation: MediaExplanation, forward: Pass) -> dict[str, Any]:

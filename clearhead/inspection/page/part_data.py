@@ -22,7 +22,7 @@ from ..record.parts import named_parts, part_rows, stacks, sub_layers
 from ..record.trace import Trace
 from ..views.explanation import Explanation
 from ..views.head_grid import heads_of
-from .arrays import bits_array, bytes_array, float_array, weights_array
+from .document import bits_array, bytes_array, float_array, weights_array
 
 _VALUES = 8  # of a token's vector
 

@@ -204,6 +204,9 @@ def _weight_sums(part: AttentionPart, given: AttentionInputs) -> Difference:
     return part.difference(gap, "has weights that don't sum to 1, or to 0 if everything is masked")
 
 
+# --- front ends
+
+
 def _embeddings(case: Case) -> Measured:
     """Compare the front end's embeddings with those of its formula."""
     front, source = front_of(case.model), case.inputs.source

@@ -187,6 +187,9 @@ def _spoken(n_bytes: int) -> str:
     return f"{size:.3g} {units[0]}"
 
 
+# --- a recorded pass
+
+
 @dataclass(frozen=True)
 class PartRow:
     """A part of a recorded pass, with the shape of its output and its running time."""

@@ -81,6 +81,8 @@ def render_alignment(
     return "\n".join([*lines, "", f"decoder.cross, layer {layer}, mean of all heads; shares of at least {_LEAST:.0%}"])
 
 
+# --- times
+
 _SMOOTHING = np.array([1, 2, 3, 2, 1]) / 9  # over five positions of 40 ms: attention often jumps between two of them
 
 

@@ -74,7 +74,7 @@ def test_other_arguments_are_clear_errors(run: Run, tmp_path: Path, monkeypatch,
 
 def test_the_next_step_of_a_done_course_is_to_finish_it(run: Run, tmp_path: Path, monkeypatch) -> None:
     passed = [Grade(it.name, "passed", len(it.laws)) for it in EXERCISES]
-    monkeypatch.setattr("clearhead.cli.verbs.course._grade", lambda _: passed)
+    monkeypatch.setattr("clearhead.course.grade.grade_all", lambda _: passed)
     run("course", tmp_path / "mine")
     said = f"next: clearhead course {tmp_path / 'mine'} --finish {tmp_path / 'mine' / 'finished.html'}\n"
     assert run("course", tmp_path / "mine").err.endswith(said)

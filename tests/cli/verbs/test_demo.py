@@ -16,8 +16,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Path]]:
     monkeypatch.setattr("clearhead.demo.phrasebook_demo.run_demo", lambda out: found.append(("translate", out)))
     monkeypatch.setattr("clearhead.demo.code_demo.run_code_demo", lambda out: found.append(("generate", out)))
     monkeypatch.setattr("clearhead.demo.see_demo.run_see_demo", lambda out: found.append(("see", out)))
-    monkeypatch.setattr("clearhead.demo.hear_demo.run_hear_demo", lambda out: found.append(("hear", out)))
-    monkeypatch.setattr("clearhead.demo.speak_demo.run_speak_demo", lambda out: found.append(("speak", out)))
+    monkeypatch.setattr("clearhead.demo.keys_demos.run_hear_demo", lambda out: found.append(("hear", out)))
+    monkeypatch.setattr("clearhead.demo.keys_demos.run_speak_demo", lambda out: found.append(("speak", out)))
     return found
 
 

@@ -15,8 +15,7 @@ from clearhead.config import ModelConfig
 from clearhead.decode.model_handle import as_handle
 from clearhead.errors import DataError, ModelError
 from clearhead.exchange.ct2 import ct2_files
-from clearhead.exchange.ctranslate2.binary import read_binary, write_binary
-from clearhead.exchange.ctranslate2.variables import generated_table
+from clearhead.exchange.ctranslate2.binary import generated_table, read_binary, write_binary
 from clearhead.exchange.import_model import import_model, read
 from clearhead.model.restore import restore
 from clearhead.model.transformer import build
@@ -54,7 +53,7 @@ def saved(folder: Path, topology: str = "encoder-decoder", **settings: Any) -> t
 
 def edit(folder: Path, change: Edit, *, name: str = "TransformerSpec", revision: int = 7) -> None:
     """Rewrite model.bin with other variables."""
-    values = change(dict(read_binary(folder / "model.bin").variables))
+    values = change(dict(read_binary(folder / "model.bin")[1]))
     (folder / "model.bin").write_bytes(write_binary(name, revision, values, {}))
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from clearhead.api import load
 from clearhead.errors import ConfigError, ModelError, TrainingError
-from clearhead.exchange.ctranslate2 import conversion
-from clearhead.exchange.ctranslate2.model_cache import cached_model, is_cached
+from clearhead.exchange import ct2
+from clearhead.exchange.ctranslate2.model_cache import CONVERTERS, cached_model
 from clearhead.folder.atomic import cache_folder
 from clearhead.folder.manifest import read_verified
 
@@ -42,9 +42,9 @@ def test_a_model_is_converted_once(cache: Path, model_folder: Path, capsys: pyte
 
 
 def test_each_precision_is_converted_for_itself(cache: Path, model_folder: Path) -> None:
-    assert not is_cached(model_folder, "int8")
+    assert not CONVERTERS["ct2-int8"].is_converted(model_folder)
     found = cached_model(model_folder, "int8")
-    assert is_cached(model_folder, "int8") and not is_cached(model_folder, "fp32")
+    assert [CONVERTERS[f"ct2-{it}"].is_converted(model_folder) for it in ("int8", "fp32")] == [True, False]
     assert cached_model(model_folder) != found == cached_model(model_folder, "int8")
     app = load(model_folder, device="cpu")
     assert app("I am hungry.", beam=1, engine="ct2", precision="int8")
@@ -96,7 +96,7 @@ def test_two_processes_can_convert_at_the_same_time(model_folder: Path, cache: P
 
 
 def test_a_process_that_was_slower_uses_the_folder_of_the_other(model_folder: Path, monkeypatch) -> None:
-    write, found = conversion.convert, []
+    write, found = ct2.convert, []
 
     def overtaken(path: Path, target: Path, precision: str) -> None:
         write(path, target, precision)
@@ -104,7 +104,7 @@ def test_a_process_that_was_slower_uses_the_folder_of_the_other(model_folder: Pa
             found.append(None)
             found[0] = cached_model(path)
 
-    monkeypatch.setattr(conversion, "convert", overtaken)
+    monkeypatch.setattr(ct2, "convert", overtaken)
     assert cached_model(model_folder) == found[0] and list(found[0].parent.iterdir()) == found
 
 
@@ -112,12 +112,12 @@ def test_a_process_that_was_slower_uses_the_folder_of_the_other(model_folder: Pa
 def test_a_model_whose_answers_differ_is_named_and_not_kept(
     model_folder: Path, monkeypatch, cache: Path, precision: str, factor: float
 ) -> None:
-    right = conversion.engine_files
+    right = ct2.engine_files
 
     def wrong(config, weights, precision):
         return right(config, {name: it * factor for name, it in weights.items()}, precision)
 
-    monkeypatch.setattr(conversion, "engine_files", wrong)
+    monkeypatch.setattr(ct2, "engine_files", wrong)
     with pytest.raises(ModelError) as caught:
         cached_model(model_folder, precision)
     assert caught.value.name == "decode.engine" and str(model_folder) in caught.value.what

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.errors import ModelError
-from clearhead.exchange.marian.marian_options import parse_options, read_options, read_vocabulary
+from clearhead.exchange.marian import parse_options, read_vocabulary
 
 OPTIONS = """# written by "hand"
 ---
@@ -27,9 +27,8 @@ normalize: 1 # '\r
 """
 
 
-def test_options_are_scalars_and_lists_of_them(tmp_path: Path) -> None:
-    (tmp_path / "decoder.yml").write_bytes(OPTIONS.encode())
-    assert read_options(tmp_path / "decoder.yml") == {
+def test_options_are_scalars_and_lists_of_them() -> None:
+    assert parse_options(Path("decoder.yml"), OPTIONS.encode()) == {
         "type": "transformer",
         "version": "v1.7.6 02f4af4e 2018-12-12 18:51:10 -0800",
         "dim-vocabs": ["58101", "58101"],

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from clearhead.config import ModelConfig
 from clearhead.errors import ModelError
-from clearhead.exchange.onnx.graphs import graphs
-from clearhead.exchange.onnx.tracing import trace
+from clearhead.exchange.onnx.graphs import graphs, trace
 from clearhead.model.transformer import build
 from tests.builders import moved
 

@@ -15,8 +15,7 @@ from clearhead.api import load
 from clearhead.config import Config, ModelConfig
 from clearhead.errors import ModelError, TrainingError
 from clearhead.exchange.page import page_file
-from clearhead.exchange.page.page_file import page_tokenizer
-from clearhead.exchange.page.supported import check_settings, check_task
+from clearhead.exchange.page.page_file import check_settings, check_task, page_tokenizer
 from clearhead.exchange.targets import export
 from clearhead.folder.checkpoint import FILM
 from clearhead.inspection.page import page_data

@@ -3,7 +3,7 @@ from base64 import b64decode
 
 import numpy as np
 
-from clearhead.inspection.page.arrays import bits_array, bytes_array, float_array, weights_array
+from clearhead.inspection.page.document import bits_array, bytes_array, float_array, weights_array
 
 
 def test_weights_are_exact_to_half_a_step_of_16_bits() -> None:

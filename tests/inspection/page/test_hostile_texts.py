@@ -7,8 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from clearhead.inspection.page.arrays import bits_array, bytes_array, float_array, weights_array
-from clearhead.inspection.page.document import page_document, served_document
+from clearhead.inspection.page.document import (
+    bits_array,
+    bytes_array,
+    float_array,
+    page_document,
+    served_document,
+    weights_array,
+)
 
 from .conftest import ask, opened
 

@@ -9,7 +9,7 @@ import torch
 
 import clearhead
 from clearhead.inspection.page.document import page_document
-from clearhead.inspection.page.page_data import LARGEST, PageData, _fit, page_data
+from clearhead.inspection.page.page_data import LARGEST, _fit, page_data
 from clearhead.inspection.record.switches import switches, without
 
 from .test_hostile_texts import recorded
@@ -96,7 +96,7 @@ def test_a_file_has_at_most_two_megabytes() -> None:
     ("tokens", "expected"), [(30, []), (60, [f"queries and keys of the {it}" for it in ("encoder", "decoder")])]
 )
 def test_the_attention_of_base_fits_or_is_named_as_left_out(tokens: int, expected: list[str]) -> None:
-    data = PageData({"attention": recorded(tokens, tokens, layers=6, heads=8, width=64)})
-    _fit(data)
-    assert len(json.dumps(data.values)) <= LARGEST
-    assert [it["what"] for it in data.left_out] == expected
+    values, left_out = {"attention": recorded(tokens, tokens, layers=6, heads=8, width=64)}, []
+    _fit(values, lambda what, _why: left_out.append(what))
+    assert len(json.dumps(values)) <= LARGEST
+    assert left_out == expected

@@ -1,1 +1,0 @@
-"""Marian's model format, in which OPUS-MT publishes its models."""
