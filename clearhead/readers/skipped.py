@@ -1,12 +1,13 @@
 """Report on what was read from files, and on skipped lines with the reasons."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..errors import DataError
 from .lines import shown
 
-_EXAMPLES = 3  # unused lines shown for each reason
+_EXAMPLES = 3  # unused lines shown for each reason, and unknown words of a line
 UNREADABLE = "that can't be read"  # the reason for images and audio whose content isn't what their name says
 
 
@@ -26,6 +27,12 @@ class Skipped:
     line: int  # from 1
     reason: str
     text: str
+
+    @classmethod
+    def with_unknown(cls, line: int, what: str, words: Sequence[str]) -> "Skipped":
+        """Return an example, one of `what`, with words that a vocabulary lacks. The first three are shown."""
+        reason = f"{what} with words or characters missing from the vocabulary, which become <unk>"
+        return cls(line, reason, ", ".join(words[:_EXAMPLES]))
 
 
 @dataclass

@@ -40,19 +40,19 @@ class Estimate:
 
 def estimates(values: FloatArray) -> list[Estimate]:
     """Return an estimate for each of M scores on N >= 1 examples, all from the same samples. (N, M) -> M estimates"""
-    samples = resampled_means(values, np.ones(len(values)))
+    samples = resampled_means(values)
     return [Estimate(own, float(own.mean()), *interval(means)) for own, means in zip(values.T, samples.T)]
 
 
-def resampled_means(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the weighted means of M scores on each sample. (N, M), (N,) -> (1000, M)
+def resampled_means(values: FloatArray) -> FloatArray:
+    """Return the means of M scores on each sample. (N, M) -> (1000, M)
 
     Each score is computed independently of the others, down to rounding.
     """
     scores = np.ascontiguousarray(values.T)
     means = np.empty((SAMPLES, len(scores)))
     for sample, times in zip(means, draws(len(values))):
-        drawn = times * weights
+        drawn = times.astype(np.float64)
         sample[:] = (scores * drawn).sum(1) / drawn.sum()
     return means
 
@@ -136,25 +136,19 @@ def paired_bootstrap(systems: Sequence[tuple[str, Sequence[str]]], references: R
     return Comparison(by_score, signatures)
 
 
-def compare_means(systems: Sequence[tuple[str, FloatArray]], weights: FloatArray | None = None) -> list[Compared]:
+def compare_means(systems: Sequence[tuple[str, FloatArray]]) -> list[Compared]:
     """Compare systems with the first one by a score that is a mean over examples (accuracy, ROUGE, F1).
 
     Args:
         systems: the name of each system and its values (N,), on the same examples in the same order.
-        weights: the weight of each example (N,) (default: all equal). For bits per byte, the weight of a text is its
-            number of bytes.
 
     Raises:
-        DataError: there are fewer than two systems, a value isn't finite, the systems have different numbers of values,
-            or a weight isn't above 0.
+        DataError: there are fewer than two systems, a value isn't finite, or the systems have different numbers of
+            values.
     """
     names, values = _at_least_two(systems), _aligned(systems)
-    if weights is None:
-        weights = np.ones(len(values))
-    elif weights.shape != values.shape[:1] or not (np.isfinite(weights) & (weights > 0)).all():
-        raise DataError("the weights of the examples can't be used", expected=f"{len(values)} finite numbers above 0")
-    scores = weights @ values / weights.sum()
-    return _compared(names, scores.tolist(), resampled_means(values, weights).T)
+    scores = np.ones(len(values)) @ values / len(values)
+    return _compared(names, scores.tolist(), resampled_means(values).T)
 
 
 def two_tailed_p_value(samples: FloatArray, measured: float) -> float:

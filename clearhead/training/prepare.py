@@ -78,7 +78,10 @@ def prepare(
     """
     _check_files(config)
     task_type = task_type or task_of(config)
-    config = _start_from(config, start, say) if start is not None else config
+    if start is not None:
+        config = start.configure(config)
+        for message in start.differences(config):
+            say(message)
     config, first = budget.begin(config) if config.train.budget else (config, [])
     config, machine = choose_machine(config)
     torch.set_num_threads(usual_threads(config.train))
@@ -113,14 +116,6 @@ def prepare(
         files[ADAPTER] = Adapter.of(folder.path, start.path, start.weights_digest, lora.scale).to_bytes()
     folder.begin(files)
     return Prepared(**vars(data) | {"task": task_type(tokenizers, recipe)}, config=recipe, start=start)
-
-
-def _start_from(config: Config, start: InitFrom, say: Say) -> Config:
-    """Return the settings with the shape and the tokenizer of the model to start from."""
-    config = start.configure(config)
-    for message in start.differences(config):
-        say(message)
-    return config
 
 
 def _choose_steps(config: Config, data: RunData, end: float, processes: int) -> tuple[Config, list[Chosen]]:

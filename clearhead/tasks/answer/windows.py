@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-_NAMED = 3  # unknown words in a message
-_UNKNOWN = "questions with words or characters missing from the vocabulary, which become <unk>"
-
 ANSWER_TOKENS = 30  # maximum number of tokens in an answer
 _NOT_GIVEN = (
     f"questions with answers of more than {ANSWER_TOKENS} tokens; "
@@ -165,7 +162,7 @@ class QuestionEncoder(ExampleEncoder):
         """Return the windows of all questions, with the first and last position of each answer."""
         too_long = f"with questions longer than {self.cutter.longest_question} tokens, a third of {self.limit}"
         too_short = f"with answers that don't fit into {self.cutter.longest} tokens ({self.limit})"
-        tokens, places = list[list[int]](), list[Span]()
+        tokenizer, tokens, places = self.cutter.tokenizer, list[list[int]](), list[Span]()
         skipped, unknown, cut = list[Skipped](), list[Skipped](), list[Skipped]()
         for paragraph in corpus.paragraphs():
             for asked in read_paragraph(self.cutter, paragraph):
@@ -177,16 +174,11 @@ class QuestionEncoder(ExampleEncoder):
                     skipped.append(Skipped(question.number, too_short, question.text))
                 if asked.cut:
                     cut.append(Skipped(question.number, too_long, question.text))
-                unknown += self._unknown_words(asked)
+                if tokenizer.special.unk in asked.ids and (words := tokenizer.unknown_words(question.text)):
+                    unknown.append(Skipped.with_unknown(question.number, "questions", words))
                 if windows and asked.too_long_to_return:
                     unknown.append(Skipped(question.number, _NOT_GIVEN, question.answers[0].text))
         return Encoded(Ragged(tokens), Ragged(places), [*range(len(tokens))], skipped, unknown, cut)
-
-    def _unknown_words(self, asked: Asked) -> list[Skipped]:
-        """Report a question that has words missing from the vocabulary."""
-        tokenizer = self.cutter.tokenizer
-        words = tokenizer.unknown_words(asked.question.text) if tokenizer.special.unk in asked.ids else []
-        return [Skipped(asked.question.number, _UNKNOWN, ", ".join(words[:_NAMED]))] if words else []
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,8 @@ from ...tokenization.ragged import IntArray, Ragged
 from ..examples import ExampleEncoder, Examples, HeldOut
 from ..source_reader import SourceReader, TextReader
 
-_NAMED = 3  # unknown words, or labels, in a message
+_NAMED = 3  # labels in a message
 UNSEEN = "with a label that isn't in the training data"
-_UNKNOWN = "texts with words or characters missing from the vocabulary, which become <unk>"
 _MOST = 1000  # maximum number of labels; a column with more has numbers or texts
 _REPEATED = 0.9  # maximum labels per text; above this, hardly any label is repeated
 _ENOUGH = 20  # minimum number of texts to apply this limit
@@ -73,8 +72,8 @@ class LabelledEncoder(ExampleEncoder):
         reason = f"texts longer than {self.reader.longest} tokens ({self.limit}); only their beginning is read"
         noticed = [Skipped(int(pairs.lines[i]), reason, pairs.sources[i]) for i, count in enumerate(cut) if count]
         for i in (i for i, ids in enumerate(tokens) if unk in ids):
-            words = ", ".join(self.reader.unknown_words(pairs.sources[i])[:_NAMED])
-            noticed.append(Skipped(int(pairs.lines[i]), _UNKNOWN, words))
+            words = self.reader.unknown_words(pairs.sources[i])
+            noticed.append(Skipped.with_unknown(int(pairs.lines[i]), "texts", words))
         targets = Ragged([[numbers[label] for label in label_list(target)] for target in pairs.targets])
         return Encoded(Ragged(tokens), targets, [*range(len(tokens))], [], noticed)
 

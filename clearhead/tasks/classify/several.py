@@ -1,6 +1,6 @@
 """Classification of texts with any number of labels: a sigmoid and a threshold for each label."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -201,12 +201,13 @@ class MultiLabelClassification(Classification):
         never = np.zeros((len(p), len(held_out.labels) - n))
         thresholds = (*self.thresholds, *(1.0,) * never.shape[1])
         scores = label_set_scores(np.concatenate([p, never], 1), truth, held_out.labels, thresholds)
+        exact = scores.exact_match.values.astype(np.float64)
         return EvaluationResult(
             LabelScores(scores, float(-of_known[known].mean()) if known.any() else None, int((~known).sum())),
             held_out.sources,
             [self.separator.join(self.chosen(it)) for it in p.tolist()],
             held_out.references,
-            _per_text(scores, np.exp(of_known)),
+            lambda: {"right_probability": np.exp(of_known), "exact_match": exact},
             label_table(scores),
             tuned=lambda: {"data.thresholds": best_thresholds(p, truth[:, :n])},
             certainty=self.certainty(log_p),
@@ -216,8 +217,3 @@ class MultiLabelClassification(Classification):
         names = ("micro_f1", "macro_f1", "mean_average_precision")
         values = {name: getattr(scores.scores, name) for name in names}
         return values if scores.loss is None else {"loss": scores.loss, **values}
-
-
-def _per_text(scores: LabelSetScores, p: FloatArray) -> Callable[[], dict[str, FloatArray]]:
-    """Return a function that returns the scores of each text, which is ranked by the probability of its labels."""
-    return lambda: {"right_probability": p, "exact_match": scores.exact_match.values.astype(np.float64)}

@@ -13,9 +13,6 @@ from ...tokenization.ragged import IntArray, Ragged
 from ...tokenization.tokenizer import Tokenizer
 from ..examples import ExampleEncoder, HeldOut
 
-_NAMED = 3  # unknown characters in a message
-_UNKNOWN = "pieces of text with words or characters missing from the vocabulary, which become <unk>"
-
 
 @dataclass(frozen=True)
 class BlockPlan:
@@ -110,7 +107,7 @@ class TextEncoder(ExampleEncoder):
     def __call__(self, text: Running) -> Encoded:
         found = self.tokenizer.encode_batch(text.texts)
         unknown = [
-            Skipped(piece.line, _UNKNOWN, ", ".join(self.tokenizer.unknown_words(piece.text)[:_NAMED]))
+            Skipped.with_unknown(piece.line, "pieces of text", self.tokenizer.unknown_words(piece.text))
             for piece, ids in zip(text.pieces, found)
             if self.special.unk in ids
         ]

@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from ...model.transformer import Decoder
 
 
-_NAMED = 3  # unknown words of an example that a message lists
-_UNKNOWN = "examples with words or characters missing from the vocabulary, which become <unk>"
-
-
 @dataclass(frozen=True)
 class AnswerBatches(Batches):
     """Batches of examples of similar length. Of their tokens, only some are predicted."""
@@ -127,7 +123,7 @@ class AnswerEncoder(ExampleEncoder):
         reason = f"longer than {self.longest} tokens ({self.limit})"
         skipped += [self._skipped(pairs, i, reason) for i in sorted(found.keys() - {*kept})]
         unknown = [
-            Skipped(int(pairs.lines[i]), _UNKNOWN, ", ".join(self.tokenizer.unknown_words(text)[:_NAMED]))
+            Skipped.with_unknown(int(pairs.lines[i]), "examples", self.tokenizer.unknown_words(text))
             for i in kept
             if self.tokenizer.special.unk in found[i][0] and (text := plain_text(pairs.sources[i], pairs.targets[i]))
         ]

@@ -81,7 +81,7 @@ def _model(config: Recipe) -> str:
     return (
         f"{_layers(config)} layers, d_model {model.d_model}, {model.n_heads} heads, d_ff {model.d_ff}, "
         f"{model.attention} attention, {model.positions} positions, {norm}-norm; {reads}; "
-        f"{_steps(config.train.steps)}, seed {config.train.seed}."
+        f"{counted(config.train.steps, 'steps')}, seed {config.train.seed}."
     )
 
 
@@ -149,11 +149,9 @@ def with_steps(card: str, planned: int, done: int) -> str:
     """
     if done == planned:
         return card
-    return card.replace(f"; {_steps(planned)}, seed ", f"; {_steps(done)} ({planned:,} planned), seed ")
-
-
-def _steps(count: int) -> str:
-    return counted(count, "steps")
+    return card.replace(
+        f"; {counted(planned, 'steps')}, seed ", f"; {counted(done, 'steps')} ({planned:,} planned), seed "
+    )
 
 
 def table(scores: Mapping[str, Mapping[str, Any]], first_column: str = "on") -> str:
