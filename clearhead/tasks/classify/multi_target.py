@@ -15,7 +15,6 @@ from ...readers.pairs import Pairs
 from ...scoring.bootstrap import Estimate, FloatArray, estimates
 from ...tokenization.ragged import IntArray, Ragged
 from ..base import EvaluationResult, HeldOut
-from ..source_reader import SourceReader
 from .examples import HeldOutLabelled, LabelledExamples, expect_targets
 from .records import TargetLabels, ranked
 from .task import Classification
@@ -76,34 +75,6 @@ class HeldOutTargets(HeldOut):
     """
 
     parts: Sequence[HeldOutLabelled] = field(kw_only=True)
-
-    @classmethod
-    def of(cls, pairs: Pairs, reader: SourceReader, task: "TargetClassification") -> "HeldOutTargets":
-        """Prepare texts for scoring. Every answer to one with an unknown label counts as wrong.
-
-        Args:
-            pairs: texts with their labels, one for each target.
-            reader: reads the texts.
-            task: knows the targets and their labels.
-
-        Raises:
-            DataError: the data has other targets than the model.
-        """
-        given, names = [by_target(label_list(it)) for it in pairs.targets], [it.name for it in task.targets]
-        for each in given:
-            expect_targets([*each], names, pairs.report)
-        found, parts = reader.readable(pairs), []
-        for target in task.targets:
-            own = Pairs(pairs.sources, [it[target.name][0] for it in given], pairs.lines, pairs.report)
-            parts.append(HeldOutLabelled.of(own, found, reader, target.labels))
-        known = np.all([it.truth < len(target.labels) for it, target in zip(parts, task.targets)], axis=0)
-        numbers = np.stack([it.truth + target.place.start for it, target in zip(parts, task.targets)], axis=1)
-        sides = found.arrays.take(np.flatnonzero(known)), Ragged(numbers[known].tolist())
-        too_long = [*{it.line: it for part in parts for it in part.too_long}.values()]
-        references = [[task.joined(it[0] for it in each)] for each in zip(*(part.references for part in parts))]
-        return cls(
-            task.examples(sides), too_long, parts[0].cut, parts[0].sources, references, found.arrays, parts=parts
-        )
 
 
 @dataclass(frozen=True)
@@ -167,7 +138,26 @@ class TargetClassification(Classification):
         return TargetExamples(*sides, positions=self.reader.positions, starts=starts)
 
     def hold_out(self, data: Pairs) -> HeldOutTargets:  # type: ignore[override]
-        return HeldOutTargets.of(data, self.reader, self)
+        """Prepare texts for scoring. Every answer to one with an unknown label counts as wrong.
+
+        Raises:
+            DataError: the data has other targets than the model.
+        """
+        given, names = [by_target(label_list(it)) for it in data.targets], [it.name for it in self.targets]
+        for each in given:
+            expect_targets([*each], names, data.report)
+        found, parts = self.reader.readable(data), []
+        for target in self.targets:
+            own = Pairs(data.sources, [it[target.name][0] for it in given], data.lines, data.report)
+            parts.append(HeldOutLabelled.of(own, found, self.reader, target.labels))
+        known = np.all([it.truth < len(target.labels) for it, target in zip(parts, self.targets)], axis=0)
+        numbers = np.stack([it.truth + target.place.start for it, target in zip(parts, self.targets)], axis=1)
+        sides = found.arrays.take(np.flatnonzero(known)), Ragged(numbers[known].tolist())
+        too_long = [*{it.line: it for part in parts for it in part.too_long}.values()]
+        references = [[self.joined(it[0] for it in each)] for each in zip(*(part.references for part in parts))]
+        return HeldOutTargets(
+            self.examples(sides), too_long, parts[0].cut, parts[0].sources, references, found.arrays, parts=parts
+        )
 
     def any_target(self, number: int) -> list[int]:
         return [it.place.start + number % len(it.labels) for it in self.targets]

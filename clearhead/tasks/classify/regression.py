@@ -22,7 +22,7 @@ from ...scoring.bootstrap import FloatArray
 from ...scoring.class_scores import NumberScores, number_scores, spelled
 from ...tokenization.ragged import IntArray, Ragged
 from ..base import EvaluationResult, ExampleEncoder, HeldOut
-from ..source_reader import SourceReader, on_device
+from ..source_reader import on_device
 from .examples import LabelledEncoder, LabelledExamples, unusable
 from .records import Numbered
 from .task import Classification
@@ -70,20 +70,6 @@ class HeldOutNumbered(HeldOut):
     """
 
     truth: FloatArray = field(kw_only=True)
-
-    @classmethod
-    def of(cls, pairs: Pairs, reader: SourceReader, task: "Regression") -> "HeldOutNumbered":
-        """Prepare texts for scoring.
-
-        Args:
-            pairs: texts with a number each.
-            reader: reads the texts.
-            task: knows the mean and the deviation of the training data.
-        """
-        found, truth = reader.readable(pairs), numbers_of(zip(pairs.lines, pairs.targets), pairs.report)
-        examples = task.examples((found.arrays, standardised(truth, task.scale)))
-        references, n_cut = [[spelled(it)] for it in truth.tolist()], int((found.cut > 0).sum())
-        return cls(examples, found.unread, n_cut, pairs.sources, references, found.arrays, truth=truth)
 
 
 def numbers_of(labels: Iterable[tuple[int, str]], report: Report) -> FloatArray:
@@ -196,7 +182,10 @@ class Regression(Classification):
         return NumberedExamples(*sides, positions=self.reader.positions)
 
     def hold_out(self, data: Pairs) -> HeldOutNumbered:  # type: ignore[override]
-        return HeldOutNumbered.of(data, self.reader, self)
+        found, truth = self.reader.readable(data), numbers_of(zip(data.lines, data.targets), data.report)
+        examples = self.examples((found.arrays, standardised(truth, self.scale)))
+        references, n_cut = [[spelled(it)] for it in truth.tolist()], int((found.cut > 0).sum())
+        return HeldOutNumbered(examples, found.unread, n_cut, data.sources, references, found.arrays, truth=truth)
 
     def any_target(self, number: int) -> list[int]:
         return [int(np.float32(number).view(np.int32))]

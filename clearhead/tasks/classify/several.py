@@ -24,7 +24,7 @@ from ...scoring.class_scores import (
 )
 from ...tokenization.ragged import IntArray, Ragged
 from ..base import EvaluationResult, HeldOut
-from ..source_reader import SourceReader, on_device
+from ..source_reader import on_device
 from .examples import UNSEEN, LabelledExamples, LabelScores
 from .records import LabelSet, ranked
 from .task import Classification
@@ -60,34 +60,6 @@ class HeldOutSeveral(HeldOut):
 
     labels: tuple[str, ...] = field(kw_only=True)
     truth: BoolArray = field(kw_only=True)
-
-    @classmethod
-    def of(cls, pairs: Pairs, reader: SourceReader, known: Sequence[str], separator: str) -> "HeldOutSeveral":
-        """Prepare texts for scoring. An unknown label is never predicted.
-
-        Args:
-            pairs: texts with any number of labels.
-            reader: reads the texts.
-            known: the labels of the model, in the order of their numbers.
-            separator: joins the labels of a text in `references`.
-        """
-        given = [label_list(it) for it in pairs.targets]
-        labels = (*known, *sorted({it for own in given for it in own} - {*known}))
-        numbers = {label: number for number, label in enumerate(labels)}
-        found = reader.readable(pairs)
-        truth = np.zeros((len(found.places), len(labels)), np.bool_)
-        for row, i in enumerate(found.places):
-            truth[row, [numbers[it] for it in given[i]]] = True
-        unseen, too_long = np.any(truth[:, len(known) :], axis=1), [*found.unread]
-        for i in (i for i, is_unseen in zip(found.places, unseen.tolist()) if is_unseen):
-            names = separator.join(it for it in given[i] if it not in known)
-            too_long.append(Skipped(int(pairs.lines[i]), UNSEEN, f"{names}: {pairs.sources[i]}"))
-        encoded = found.arrays.take(np.flatnonzero(~unseen)) if unseen.any() else found.arrays
-        targets = Ragged([np.flatnonzero(row).tolist() for row in truth[~unseen]])
-        examples = SeveralLabels(encoded, targets, positions=reader.positions)
-        texts, references = [pairs.sources[i] for i in found.places], [[separator.join(given[i])] for i in found.places]
-        n_cut = int((found.cut > 0).sum())
-        return cls(examples, too_long, n_cut, texts, references, found.arrays, labels=labels, truth=truth)
 
 
 class MultiLabelClassification(Classification):
@@ -131,7 +103,27 @@ class MultiLabelClassification(Classification):
         return SeveralLabels(*sides, positions=self.reader.positions)
 
     def hold_out(self, data: Pairs) -> HeldOutSeveral:  # type: ignore[override]
-        return HeldOutSeveral.of(data, self.reader, self.labels, self.separator)
+        """Prepare texts for scoring. An unknown label is never predicted."""
+        given = [label_list(it) for it in data.targets]
+        labels = (*self.labels, *sorted({it for own in given for it in own} - {*self.labels}))
+        numbers = {label: number for number, label in enumerate(labels)}
+        found = self.reader.readable(data)
+        truth = np.zeros((len(found.places), len(labels)), np.bool_)
+        for row, i in enumerate(found.places):
+            truth[row, [numbers[it] for it in given[i]]] = True
+        unseen, too_long = np.any(truth[:, len(self.labels) :], axis=1), [*found.unread]
+        for i in (i for i, is_unseen in zip(found.places, unseen.tolist()) if is_unseen):
+            names = self.separator.join(it for it in given[i] if it not in self.labels)
+            too_long.append(Skipped(int(data.lines[i]), UNSEEN, f"{names}: {data.sources[i]}"))
+        encoded = found.arrays.take(np.flatnonzero(~unseen)) if unseen.any() else found.arrays
+        targets = Ragged([np.flatnonzero(row).tolist() for row in truth[~unseen]])
+        examples = SeveralLabels(encoded, targets, positions=self.reader.positions)
+        texts, references = (
+            [data.sources[i] for i in found.places],
+            [[self.separator.join(given[i])] for i in found.places],
+        )
+        n_cut = int((found.cut > 0).sum())
+        return HeldOutSeveral(examples, too_long, n_cut, texts, references, found.arrays, labels=labels, truth=truth)
 
     def criterion(self, logits: "Tensor", examples: LabelledExamples, rows: IntArray, smoothing: float) -> "Tensor":
         """Return the binary cross-entropy of each label, summed over labels and texts. (B, C), (B,) -> ()

@@ -176,22 +176,14 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
     if steps is None:
         few = config.model.head == "class" and config.data.modality == "text"  # texts overfit sooner than images
         default_epochs = 3 if few else 20 if config.model.d_model <= 128 else 12
-        steps = (
-            round(train.epochs * an_epoch)
-            if train.epochs
-            else round(min(max(default_epochs * an_epoch, 1000), 100_000))
-        )
-        steps = max(steps, 1)
+        usual = min(max(default_epochs * an_epoch, 1000), 100_000)
+        steps = max(round(train.epochs * an_epoch if train.epochs else usual), 1)
         batches = f"{batches_an_epoch:,} batch{'es' * (batches_an_epoch != 1)}"
-        choose(
-            "steps",
-            steps,
-            f"{counted(round(steps / an_epoch), 'epochs')} of {batches}{_together(train)}",
-        )
+        together = f", {train.accumulate} per step" if train.accumulate > 1 else ""
+        choose("steps", steps, f"{counted(round(steps / an_epoch), 'epochs')} of {batches}{together}")
     optimizer = train.optimizer or choose("optimizer", *_optimizer(train))
     if not train.schedule:
-        why = f"falls to {train.lr_end or 'zero'} at the last step"
-        choose("schedule", "linear", why)
+        choose("schedule", "linear", f"falls to {train.lr_end or 'zero'} at the last step")
     fast = config.model.pre_norm and optimizer == "muon"
     open_warmup = config.accepts("train.warmup", "data")
     if fast and open_warmup:
@@ -203,13 +195,11 @@ def choose_schedule(config: Config, batches_an_epoch: int) -> tuple[Config, list
         what = f"is longer than the whole run, train.steps={steps}"
         fix = "leave train.warmup out to use at most a third of the steps"
         raise invalid("train.warmup", warmup, what, expected="fewer steps than train.steps", fix=fix)
-    peak = paper_peak(config.model.d_model, max(warmup, 400))  # a shorter warmup doesn't allow a higher rate
-    n_tokens = batches_an_epoch * (config.data.batch_tokens or 0)
-    rate = (
-        fast_rate(config, n_tokens) if fast else _scaled_rate(peak, "the paper's peak for this width and warmup", train)
-    )
-    if not train.lr:
-        choose("lr", *rate)
+    if not train.lr and fast:
+        choose("lr", *fast_rate(config, batches_an_epoch * (config.data.batch_tokens or 0)))
+    elif not train.lr:
+        peak = paper_peak(config.model.d_model, max(warmup, 400))  # a shorter warmup doesn't allow a higher rate
+        choose("lr", *_scaled_rate(peak, "the paper's peak for this width and warmup", train))
     eval_every = train.eval_every or choose("eval_every", max(steps // 20, 1), "twenty evaluations")
     if not train.save_every:
         choose("save_every", eval_every, "at every evaluation")
@@ -255,10 +245,6 @@ def _scaled_rate(peak: float, why: str, train: TrainConfig) -> tuple[float, str]
     if train.init_from and not train.adapter:
         return round(peak / 5, 6), f"a fifth of the rate for random weights ({why})"
     return round(peak, 6), why
-
-
-def _together(train: TrainConfig) -> str:
-    return f", {train.accumulate} per step" if train.accumulate > 1 else ""
 
 
 def _why_warmup(usual: int, steps: int) -> str:

@@ -106,9 +106,9 @@ def _chosen(config: Config, trial: "MemoryTrial", way: Division, measured: float
 
 def _too_little(config: Config, least: float, *, checked: bool) -> ConfigError:
     enough = f"{math.ceil(least / 1e8) / 10:g}GB"
-    unchecked, more = (
-        ("", "") if checked else (" by an estimate that no training step has checked", " or a little more")
-    )
+    unchecked, more = "", ""
+    if not checked:
+        unchecked, more = " by an estimate that no training step has checked", " or a little more"
     return ConfigError(
         f"train.memory={config.train.memory} isn't enough to train this model on this data",
         expected=f"at least {enough}{unchecked}",
@@ -229,9 +229,9 @@ def _memory(config: Recipe, n_parameters: int, tokens: int) -> float:
     n_layers += model.n_decoder_layers * (model.topology != "encoder-only")
     per_width, per_d_ff, per_logit = _BYTES["bf16" if config.train.precision == "bf16" else "fp32"]
     in_block = per_width * model.d_model + per_d_ff * model.d_ff
-    per_token = (
-        in_block + n_layers * 4 * model.d_model if config.train.activation_checkpointing else n_layers * in_block
-    )
+    per_token = n_layers * in_block
+    if config.train.activation_checkpointing:
+        per_token = in_block + n_layers * 4 * model.d_model
     per_weight = _STATE + 4 * bool(config.train.ema)
     return _PROCESS + per_weight * n_parameters + tokens * per_token + per_logit * _logits(model, tokens)
 
