@@ -44,10 +44,6 @@ class Rouge(NamedTuple):
     recall: Estimate
     f1: Estimate
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, without the values of single documents."""
-        return self.f1.named("f1") | self.precision.named("precision") | self.recall.named("recall")
-
 
 @dataclass(frozen=True)
 class SummaryScores:
@@ -58,9 +54,17 @@ class SummaryScores:
     rouge_2: Rouge
     rouge_l: Rouge
 
+    @property
+    def by_name(self) -> dict[str, Rouge]:
+        """The three measures, keyed by the usual names."""
+        return {"rouge1": self.rouge_1, "rouge2": self.rouge_2, "rougeL": self.rouge_l}
+
     def to_dict(self) -> dict[str, Any]:
-        measures = {"rouge_1": self.rouge_1, "rouge_2": self.rouge_2, "rouge_l": self.rouge_l}
-        return {"documents": self.documents} | {name: rouge.to_dict() for name, rouge in measures.items()}
+        """Return plain values for JSON: F1 from 0 to 100 with its 95% interval."""
+        values: dict[str, Any] = {}
+        for name, it in self.by_name.items():
+            values |= {name: 100 * it.f1.mean, f"{name}_interval": [100 * it.f1.low, 100 * it.f1.high]}
+        return values
 
 
 def summary_scores(summaries: Sequence[str], references: References) -> SummaryScores:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from ..config import TASKS, Config
 from ..data.forms import PairForm
 from ..readers.column_roles import SUMMARIES
-from ..scoring.summary_scores import Rouge, SummaryScores, first, longest, summary_scores
+from ..scoring.summary_scores import SummaryScores, first, longest, summary_scores
 from ..scoring.translation_scores import References, TokenCounts
 from .base import EvaluationResult, Units, rotary_positions
 from .examples import HeldOut
@@ -28,11 +28,6 @@ class SummarizationScores:
     token_accuracy: float | None = None
     perplexity: float | None = None
 
-    @property
-    def measures(self) -> dict[str, Rouge]:
-        """ROUGE-1, ROUGE-2 and ROUGE-L by name."""
-        return by_name(self.rouge)
-
     @cached_property
     def baselines(self) -> dict[str, SummaryScores]:
         """The scores of the first and of the longest sentences. They're computed once, when first needed."""
@@ -42,25 +37,12 @@ class SummarizationScores:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON: F1 from 0 to 100 with its 95% interval."""
         return {
             "documents": self.rouge.documents,
-            **_percent(self.rouge),
+            **self.rouge.to_dict(),
             **measured_tokens(self),
-            "baselines": {name: _percent(rouge) for name, rouge in self.baselines.items()},
+            "baselines": {name: rouge.to_dict() for name, rouge in self.baselines.items()},
         }
-
-
-def by_name(scores: SummaryScores) -> dict[str, Rouge]:
-    """Return ROUGE-1, ROUGE-2 and ROUGE-L by name."""
-    return {"rouge1": scores.rouge_1, "rouge2": scores.rouge_2, "rougeL": scores.rouge_l}
-
-
-def _percent(scores: SummaryScores) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, rouge in by_name(scores).items():
-        values |= {name: 100 * rouge.f1.mean, f"{name}_interval": [100 * rouge.f1.low, 100 * rouge.f1.high]}
-    return values
 
 
 class Summarization(Sequences):
@@ -115,9 +97,9 @@ class Summarization(Sequences):
             held_out.sources,
             answers,
             held_out.references,
-            lambda: {name: 100.0 * it.f1.values for name, it in by_name(rouge).items()},  # (N,)
+            lambda: {name: 100.0 * it.f1.values for name, it in rouge.by_name.items()},  # (N,)
         )
 
     def numbers(self, scores: SummarizationScores) -> dict[str, float]:
-        values = {name: 100 * rouge.f1.mean for name, rouge in scores.measures.items()}
+        values = {name: 100 * rouge.f1.mean for name, rouge in scores.rouge.by_name.items()}
         return values | token_numbers(scores)

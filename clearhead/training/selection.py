@@ -84,11 +84,6 @@ class Selection:
         self.run, self.model, self.config = run, model, config
         self._evaluate = evaluate
 
-    @property
-    def scores_weights(self) -> bool:
-        """True if evaluations compute scores."""
-        return self._evaluate is not None
-
     def evaluate(self, state: State) -> None:
         """Score the weights of this step, and keep them if they are the best so far."""
         scores = self._score(state)

@@ -226,7 +226,7 @@ class Trainer:
         self.update.check_weights(state.step)
         with self.update.whole_model(self.average):
             self.selection.evaluate(state)
-        if self.deadline and self.selection.scores_weights:
+        if self.deadline and self.objective.evaluate is not None:
             self.deadline.evaluated(time.monotonic() - begun)
 
     def _save(self) -> None:

@@ -87,11 +87,12 @@ def test_the_scores_are_plain_values_and_the_interval_holds_the_mean() -> None:
     pairs = [(" ".join(dice.choices("abcdefgh", k=9)), [" ".join(dice.choices("abcdefgh", k=9))]) for _ in range(80)]
     found = summary_scores(*zip(*pairs))
     values = json.loads(json.dumps(found.to_dict()))
-    assert values["documents"] == 80 and set(values) == {"documents", "rouge_1", "rouge_2", "rouge_l"}
-    for name in ("precision", "recall", "f1"):
-        measure, (low, high) = getattr(found.rouge_l, name), values["rouge_l"][f"{name}_interval"]
-        assert values["rouge_l"][name] == measure.mean == pytest.approx(measure.values.mean())
-        assert low < measure.mean < high and (low, high) == (measure.low, measure.high)
+    assert found.documents == 80 and {*values} == {it + end for it in found.by_name for end in ("", "_interval")}
+    f1 = found.rouge_l.f1
+    assert (values["rougeL"], values["rougeL_interval"]) == (100 * f1.mean, [100 * f1.low, 100 * f1.high])
+    for measure in found.rouge_l:
+        low, high = measure.low, measure.high
+        assert low < measure.mean < high and measure.mean == pytest.approx(measure.values.mean())
         # Of 80 independent values the mean has the standard error s / sqrt(80), and 95% lie within 1.96 of them.
         assert high - low == pytest.approx(2 * 1.96 * measure.values.std() / 80**0.5, rel=0.1)
 
