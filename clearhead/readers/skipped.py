@@ -30,7 +30,13 @@ class Skipped:
 
     @classmethod
     def with_unknown(cls, line: int, what: str, words: Sequence[str]) -> "Skipped":
-        """Return an example, one of `what`, with words that a vocabulary lacks. The first three are shown."""
+        """Return an example with words that a vocabulary lacks.
+
+        Args:
+            line: its number, from 1.
+            what: the plural of such examples, such as "texts".
+            words: the words. The first three are shown.
+        """
         reason = f"{what} with words or characters missing from the vocabulary, which become <unk>"
         return cls(line, reason, ", ".join(words[:_EXAMPLES]))
 
