@@ -192,11 +192,8 @@ def _check(
     keys = [spelling(text) for text in texts]
     for name, known in held_out.items():
         faults.add("leak", ((i, f"also in the {name} data") for i, key in enumerate(keys) if key in known))
-        distinct = dict(zip(reversed(keys), reversed(texts)))
-        found = near_duplicates([Column([*distinct.values(), *islice(known.values(), _MOST)])], len(distinct))
-        spelled = [*distinct]
-        near = {spelled[i] for i, _ in found}
-        faults.add("leak", ((i, f"nearly as in the {name} data") for i, key in enumerate(keys) if key in near))
+    near = _near_leaks(dict(zip(reversed(keys), reversed(texts))), held_out) if held_out else {}
+    faults.add("leak", ((i, f"nearly as in the {near[key]} data") for i, key in enumerate(keys) if key in near))
     faults.add("duplicate", _repeated(part, keys, kind, seen))
     notes = _model_faults(faults, part, sides, kind)
     notes += [
@@ -209,6 +206,14 @@ def _check(
         faults.add("conflict", _conflicts(keys, labels))
         faults.add("spelling", _spellings(labels))
     return faults, notes
+
+
+def _near_leaks(texts: dict[str, str], held_out: dict[str, dict[str, str]]) -> dict[str, str]:
+    """Return which texts, by their spelling, nearly repeat one of the held-out data, and the name of that data."""
+    of = {key: name for name, known in reversed(held_out.items()) for key in islice(known, _MOST)}
+    keys = [*texts, *of]
+    columns = [Column([*texts.values(), *(held_out[of[key]][key] for key in of)])]
+    return {keys[one]: of[keys[other]] for one, other in near_duplicates(columns, len(texts))}
 
 
 def _repaired(

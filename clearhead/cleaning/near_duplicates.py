@@ -8,7 +8,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise, takewhile
+from itertools import groupby, pairwise
 
 import numpy as np
 
@@ -18,10 +18,11 @@ from .languages import Column
 _BANDS, _ROWS = 12, 3  # a candidate shares all hashes of a band
 _NEAR = 8  # candidates compared with each other, among those that share a band
 _SHARED = 0.5  # minimum share of equal hashes
-_IMPROBABLE = 5.0  # minimum loss of log-probability by a typing error; other endings of a word lose less
+_IMPROBABLE = 5.0  # minimum loss of log-probability by a wrong letter; other endings of a word lose less
 _RARE = 0.005  # maximum share of the texts that have a rare word
 _MOST = 2 / 3  # minimum share of new neighbours
 _FEWEST = 4  # minimum number of words
+_WRONG = 1 / 3  # maximum share of wrong letters in misspelt words; in the text, half of it
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -33,13 +34,15 @@ def near_duplicates(columns: Sequence[Column], first: int = 0) -> Iterator[tuple
     Args:
         columns: the texts of each column.
         first: find only examples before this one that nearly repeat later ones, or are repeated by them (default: all).
+            Without other columns that agree, a text with a word more or fewer may as well be another one. So these
+            have the same words, apart from typing errors and words written twice.
     """
     sides, found = [_Words(column) for column in columns], dict[int, int]()
     for one, other in _candidates(columns):
         if (first and not one < first <= other) or sum(len(side.texts[one]) for side in sides) < _FEWEST:
             continue
         faults = [fault for side in sides if (fault := side.fault(one, other)) != (0, 0)]
-        if not faults or None in faults or sum(words for words, _ in filter(None, faults)) > 1:
+        if not faults or None in faults or sum(words for words, _ in filter(None, faults)) > (not first):
             continue
         less = max((less for _, less in filter(None, faults)), key=abs)
         wrong, right = (one, other) if first or less > 0 else (other, one)
@@ -74,7 +77,8 @@ class _Words:
         if extra.total() == abs(len(words) - len(others)) <= 1:
             return self._misplaced(words, others, [*extra])
         less = float(self._own[other] - self._own[one])
-        return (0, less) if abs(less) >= _IMPROBABLE and self._is_misspelt(words, others) else None
+        n_errors = self._misspelt(words, others) if abs(less) >= _IMPROBABLE else 0
+        return (0, less) if 0 < _IMPROBABLE * n_errors <= abs(less) else None
 
     def _misplaced(self, one: list[str], other: list[str], extra: list[str]) -> tuple[int, float] | None:
         """Return the fault of texts with one word more, one word fewer or a different word order.
@@ -88,31 +92,32 @@ class _Words:
             return 1, 0
         return (1, float(new[0] - new[1])) if max(new) >= _MOST else None
 
-    def _is_misspelt(self, one: list[str], other: list[str]) -> bool:
-        """Return whether the texts differ in one or two words, each of them in a letter or two swapped ones.
+    def _misspelt(self, one: list[str], other: list[str]) -> int:
+        """Return the number of letters in which the texts differ, or 0 if it's not only by typing errors.
 
-        No other text has the misspelt word.
+        Most letters are the same, and at least half of the misspelt words occur in no other text.
         """
         matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
         changes = [(one[a:b], other[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
-        return len(changes) <= 2 and all(
-            any(all(self._counts[it] == 1 for it in side) for side in change if side)
-            and _is_typing_error(" ".join(change[0]), " ".join(change[1]))
-            for change in changes
-        )
+        n_new = sum(any(self._counts[word] == 1 for side in change for word in side) for change in changes)
+        if 2 * n_new < len(changes):
+            return 0
+        sides = [tuple(map(" ".join, change)) for change in changes]
+        errors = [_typing_errors(*side) for side in sides]
+        few = all(count <= max(1, _WRONG * max(map(len, side))) for count, side in zip(errors, sides))
+        return sum(errors) if few and sum(errors) <= max(1, _WRONG / 2 * sum(map(len, one))) else 0
 
 
-def _is_typing_error(one: str, other: str) -> bool:
-    """Return whether two words differ in a letter, or in the order of two."""
-    first = _shared(one, other)
-    last = _shared(one[first:][::-1], other[first:][::-1])
-    changed = one[first : len(one) - last], other[first : len(other) - last]
-    return max(map(len, changed)) <= 1 or (len(changed[0]) == 2 and changed[0] == changed[1][::-1])
-
-
-def _shared(one: str, other: str) -> int:
-    """Return the number of letters that both words begin with."""
-    return len([*takewhile(lambda it: it[0] == it[1], zip(one, other))])
+def _typing_errors(one: str, other: str) -> int:
+    """Return the number of letters to add, drop, replace or swap with the next one (optimal string alignment)."""
+    before, row = list[int](), [*range(len(other) + 1)]
+    for i, letter in enumerate(one):
+        before, last, row = row, before, [i + 1]
+        for k, it in enumerate(other):
+            row.append(min(before[k + 1] + 1, row[k] + 1, before[k] + (it != letter)))
+            if i and k and one[i - 1] == it and other[k - 1] == letter:
+                row[-1] = min(row[-1], last[k - 1] + 1)
+    return row[-1]
 
 
 def _candidates(columns: Sequence[Column]) -> list[tuple[int, int]]:
