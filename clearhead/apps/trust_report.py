@@ -3,13 +3,18 @@
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
+from typing import Any
+
+import numpy as np
 
 from ..pictures.plain_page import document, line_chart, table
 from ..scoring import score_labels
 from ..scoring.bootstrap import FloatArray
 from ..scoring.confidence import Confidence, quality_of
+from ..scoring.costs import Costs, WithCosts
 from .evaluation import Evaluation
 
 _ACCEPTED = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5, 0.25)  # shares of answers in the table
@@ -18,30 +23,69 @@ _LONGEST = 200  # characters of a text
 _CHANCE = 0.05  # most probability that a word is listed by chance
 
 
-def trust_report(evaluation: Evaluation, *, of_texts: bool = True) -> str:
+def trust_report(
+    evaluation: Evaluation,
+    *,
+    of_texts: bool = True,
+    calibrated: Confidence | None = None,
+    costs: Costs | None = None,
+) -> str:
     """Return the report as HTML: scores, error rates by share of rejected answers, confusions, suspects, and words.
 
     Sections without data, such as confusions of translations, are omitted.
+
+    Args:
+        evaluation: the answers.
+        of_texts: whether the sources are texts.
+        calibrated: the calibration of the model (default: by these answers).
+        costs: what mistakes cost. Confusions are then ordered by their cost.
     """
     judged, values = evaluation.judged, evaluation.scores.to_dict()
-    rows = [(name, number, note) for name, number, note in score_labels.rows(values, evaluation.too_long)]
+    rows = score_labels.rows(values, evaluation.too_long)
     parts = [f"<p>{score_labels.count_of(values)} of {escape(' + '.join(evaluation.data))}</p>", table((), rows)]
     scores = judged.singly()
     found = quality_of(scores)
     if found is not None and judged.answers:
         measure, quality = found
-        confidence = None if judged.certainty is None else Confidence.of(judged.certainty, scores)
-        parts += _rates(confidence) if confidence else ()
+        measured = None if judged.certainty is None else Confidence.of(judged.certainty, scores)
+        confidence = calibrated or measured
+        parts += _rates(measured, confidence) if measured and confidence else ()
+        if costs and (sure := _confidence(evaluation, confidence)) is not None:
+            parts += _rejecting(evaluation, costs, values, sure)
         if measure == "accuracy":
-            parts += _confusions(evaluation)
+            parts += _confusions(evaluation, costs)
         if confidence is not None and judged.certainty is not None:
             parts += _suspects(evaluation, confidence, judged.certainty, quality)
         parts += _words(judged.sources, 1 - quality) if of_texts else ()
     return document("Evaluation", "".join(parts))
 
 
-def _rates(confidence: Confidence) -> Iterator[str]:
-    every = [*confidence.thresholds()]
+def with_costs(evaluation: Evaluation, costs: Costs, calibrated: Confidence | None) -> Evaluation:
+    """Add the mean cost, and the confidence below which rejecting is cheapest, to the scores of a classifier.
+
+    Args:
+        evaluation: the answers.
+        costs: what mistakes cost.
+        calibrated: the calibration of the model (default: by these answers).
+    """
+    judged = evaluation.judged
+    labels, sure = _labels(evaluation), _confidence(evaluation, calibrated or judged.confidence())
+    scores = WithCosts(judged.scores, costs.to_dict(labels, evaluation.answers, sure))
+    return replace(evaluation, judged=replace(judged, scores=scores))
+
+
+def _labels(evaluation: Evaluation) -> list[str]:
+    return [it[0] for it in evaluation.references]
+
+
+def _confidence(evaluation: Evaluation, calibrated: Confidence | None) -> FloatArray | None:
+    """Return the confidence of each answer (N,), or None if it's unknown."""
+    certainty = evaluation.judged.certainty
+    return None if certainty is None or calibrated is None else np.array([*map(calibrated, certainty.tolist())])
+
+
+def _rates(measured: Confidence, confidence: Confidence) -> Iterator[str]:
+    every = [*measured.thresholds(confidence)]
     error = "error rate" if confidence.measure in ("accuracy", "exact_match") else f"1 - {confidence.measure}"
     yield "<h2>Reject uncertain answers</h2>"
     yield (
@@ -60,21 +104,37 @@ def _rates(confidence: Confidence) -> Iterator[str]:
     yield line_chart({error: points}, label)
 
 
-def _confusions(evaluation: Evaluation) -> Iterator[str]:
+def _rejecting(
+    evaluation: Evaluation, costs: Costs, values: Mapping[str, Any], confidence: FloatArray
+) -> Iterator[str]:
+    points = costs.rejecting(_labels(evaluation), evaluation.answers, confidence)
+    if points:
+        yield "<h2>Reject where it's cheaper</h2>"
+        yield f"<p>{escape(score_labels.cheapest_rejection(values['cheapest_rejection']).capitalize())}.</p>"
+        line, mean = [(share, cost) for _, share, cost in points], points[0][2]
+        highest = max(cost for _, cost in line)
+        label = f"mean cost, from 0 to {highest:.4g}, by share of rejected answers, from 0 to 100%"
+        yield line_chart({"mean cost": line, "without rejecting": [(0.0, mean), (1.0, mean)]}, label)
+
+
+def _confusions(evaluation: Evaluation, costs: Costs | None) -> Iterator[str]:
     wrong = Counter[tuple[str, str]]()
     for answer, references in zip(evaluation.answers, evaluation.references):
         if answer not in references:
             wrong[references[0], answer] += 1
     if not wrong:
         return
-    of, total, so_far = Counter(it[0] for it in evaluation.references), wrong.total(), 0
-    rows = []
-    for (right, answer), count in wrong.most_common(_ROWS):
-        so_far += count
-        rows.append((right, answer, f"{count:,}", f"{of[right]:,}", f"{count / total:.1%}", f"{so_far / total:.1%}"))
-    yield "<h2>Frequent confusions</h2>"
-    heads = ("correct label", "answer", "errors", "of", "share of all errors", "with those above")
-    yield table(heads, rows)
+    of, so_far, rows = Counter(_labels(evaluation)), 0.0, []
+    found = {pair: (count, count * (costs.of(*pair) if costs else 1)) for pair, count in wrong.items()}
+    total = sum(cost for _, cost in found.values()) or 1
+    for (right, answer), (count, cost) in sorted(found.items(), key=lambda it: (-it[1][1], -it[1][0]))[:_ROWS]:
+        so_far += cost
+        each = [f"{cost / count:,.6g}", f"{cost:,.6g}"] * bool(costs)
+        shares = f"{cost / total:.1%}", f"{so_far / total:.1%}"
+        rows.append((right, answer, f"{count:,}", f"{of[right]:,}", *each, *shares))
+    yield f"<h2>{'Confusions by cost' if costs else 'Frequent confusions'}</h2>"
+    heads = ("correct label", "answer", "errors", "of", *["cost of each", "total cost"] * bool(costs))
+    yield table((*heads, f"share of all {'costs' if costs else 'errors'}", "with those above"), rows)
 
 
 def _suspects(

@@ -9,8 +9,9 @@ body { color: #1d2430; background: #fff }
 h2 { margin-top: 3rem } pre { background: #f3f5f8; padding: .6rem .8rem; overflow-x: auto }
 table { border-collapse: collapse; margin: .5rem 0 1.5rem }
 td, th { padding: .1rem .4rem; text-align: right; font: 13px monospace }
+.scroll { overflow-x: auto }
 .texts :is(td, th) { text-align: left; vertical-align: top; padding-right: 1rem }
-.texts td:last-child { overflow-wrap: anywhere }
+.texts td:last-child { overflow-wrap: anywhere; min-width: 6rem }
 caption { text-align: left; color: #556 } .passed { color: #17702f } .failed { color: #b3261e } .to { color: #667 }
 nav li { font-variant-numeric: tabular-nums }
 @media (prefers-color-scheme: dark) {
@@ -35,7 +36,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of texts."""
     every = [*([("th", heads)] if heads else []), *(("td", row) for row in rows)]
     cells = ("".join(f"<{kind}>{escape(it)}</{kind}>" for it in row) for kind, row in every)
-    return f'<table class="texts">{"".join(f"<tr>{it}</tr>" for it in cells)}</table>'
+    rows_of_cells = "".join(f"<tr>{it}</tr>" for it in cells)
+    return f'<div class="scroll"><table class="texts">{rows_of_cells}</table></div>'
 
 
 def line_chart(lines: Mapping[str, Sequence[tuple[float, float]]], label: str) -> str:
@@ -45,11 +47,11 @@ def line_chart(lines: Mapping[str, Sequence[tuple[float, float]]], label: str) -
         lines: the points of each line, (x, y) >= 0, by name. There are at most two lines.
     """
     right, top = (max(point[axis] for line in lines.values() for point in line) or 1 for axis in (0, 1))
-    found = []
+    found, names = list[str](), list[str]()
     for (name, line), colour in zip(lines.items(), _COLOURS):
         points = " ".join(f"{x / right * _WIDTH:.1f},{_HEIGHT - y / top * _HEIGHT:.1f}" for x, y in line)
         found.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>')
-        place = f'x="{_WIDTH - 10}" y="{20 + 10 * len(found)}" text-anchor="end"'
-        found.append(f'<text {place} fill="{colour}">{escape(name)}</text>')
+        names.append(f'<span style="color: {colour}">■</span> {escape(name)}')
     label = escape(label)
-    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">{"".join(found)}</svg><p>{label}</p>'
+    drawn = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">{"".join(found)}</svg>'
+    return f"{drawn}<p>{' '.join(names)}<br>{label}</p>"

@@ -107,9 +107,13 @@ class Confidence:
         n, total, certain = np.array(pools).T
         return certain / n, np.maximum.accumulate((total + 0.5) / (n + 1))
 
-    def thresholds(self) -> Iterator[Threshold]:
-        """Yield the threshold at each confidence that validation answers have, the highest first."""
-        found = np.interp(self.certainty, *self._curve).round(4)
+    def thresholds(self, calibrated: "Confidence | None" = None) -> Iterator[Threshold]:
+        """Yield the threshold at each confidence that validation answers have, the highest first.
+
+        Args:
+            calibrated: returns the confidence (default: this one).
+        """
+        found = np.interp(self.certainty, *(calibrated or self)._curve).round(4)
         levels, of = np.unique(-found, return_inverse=True)
         counts = np.cumsum(np.bincount(of))
         errors = np.cumsum(np.bincount(of, weights=1 - self.quality)) / counts

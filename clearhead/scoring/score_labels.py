@@ -67,6 +67,7 @@ LABELS = _Labels(
             "calibration", ".4f", "mean gap between confidence and accuracy, in 15 bins", False, lower=True
         ),
         "unseen_labels": Label("unseen labels", ",d", "with a label that training lacks; they count as wrong", False),
+        "mean_cost": Label("mean cost", ".4f", "of an answer, by --costs", usual=False, lower=True),
         "right_probability": Label("p", ".4f", "probability of the correct label", usual=False),
         "hidden_accuracy": Label("masked tokens", ".4f", "share of correctly predicted masked tokens"),
         "hidden_nats": Label("nats per token", ".4f", "-log p of the masked tokens", usual=False, lower=True),
@@ -148,9 +149,20 @@ def _within(label: Label, scores: Mapping[str, Any], key: str) -> str:
 
 
 def more_lines(scores: Mapping[str, Any]) -> list[str]:
-    """Return a line for each baseline that was scored, and for each target of a classifier."""
+    """Return a line for each baseline that was scored, each target of a classifier, and the cheapest rejection."""
     named = {BASELINES[name]: values for name, values in scores.get("baselines", {}).items()}
-    return [f"{name}: {spoken(values)}" for name, values in (named | scores.get("targets", {})).items()]
+    found = [f"{name}: {spoken(values)}" for name, values in (named | scores.get("targets", {})).items()]
+    return [*found, cheapest_rejection(scores["cheapest_rejection"])] if "cheapest_rejection" in scores else found
+
+
+def cheapest_rejection(found: Mapping[str, float]) -> str:
+    """Return a sentence on the confidence below which rejecting is cheapest; see `Costs.to_dict`."""
+    share, cost = f"{found['rejected']:.1%}", LABELS["mean_cost"].number(found["mean_cost"])
+    if found["rejected"] in (0, 1):
+        which = "all answers" if found["rejected"] else "no answers"
+        return f"it's cheapest to reject {which}, at a mean cost of {cost}"
+    which = f"answers with a confidence below {found['confidence']} ({share})"
+    return f"it's cheapest to reject {which}, at a mean cost of {cost}"
 
 
 def curve(records: Sequence[Mapping[str, Any]], best: str) -> Curve:

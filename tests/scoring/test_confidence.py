@@ -59,6 +59,15 @@ def test_a_threshold_accepts_the_most_answers_with_an_error_rate() -> None:
     assert better and min(it.error for it in better) > 0.2
 
 
+def test_thresholds_can_be_confidences_of_another_calibration() -> None:
+    here, other = overconfident(2000), overconfident(500)
+    found = [*here.thresholds(other)]
+    assert {it.confidence for it in found} <= {other(it) for it in here.certainty.tolist()}
+    for it in found[:: len(found) // 5]:
+        accepted = np.array([other(own) >= it.confidence for own in here.certainty])
+        assert (it.count, it.error) == (accepted.sum(), pytest.approx(1 - here.quality[accepted].mean()))
+
+
 def test_the_interval_is_that_of_wilson() -> None:
     found = [*measured(np.zeros(100), np.arange(100) >= 10).thresholds()]
     assert [(it.count, it.error) for it in found] == [(100, pytest.approx(0.1))]

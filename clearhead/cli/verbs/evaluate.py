@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +23,7 @@ from ..parser import Options, Parser, UsageError, Verb
 if TYPE_CHECKING:
     from ...api import App, Evaluation, Translator
     from ...scoring.bootstrap import Compared, Comparison
+    from ...scoring.costs import Costs
     from ...scoring.score_labels import Label
     from ...tasks.base import Task
 
@@ -40,6 +42,8 @@ def _add_options(parser: Parser) -> None:
     parser.add_value("--report", "FILE", text, type=new_file)
     text = "write a table with each source, its correct answer, the model's and its scores: .csv, .tsv or .jsonl"
     parser.add_value("--predictions", "FILE", text, type=new_file)
+    text = "price mistakes of a classifier: a .tsv or .csv file with the columns label, predicted and cost"
+    parser.add_value("--costs", "FILE", text, type=Path)
     parser.add_flag("--json", "print the scores as JSON")
     parser.add_flag("--no-save", "don't save the scores in the model folders")
     parser.add_flag("--calibrate", "calibrate the confidence of answers on this data, and save it with the model")
@@ -50,7 +54,7 @@ def _add_options(parser: Parser) -> None:
 def _run(options: Options) -> None:
     if not options.data:
         raise _no_data(options.folders)
-    for name in ("report", "predictions"):
+    for name in ("report", "predictions", "costs"):
         if getattr(options, name) and len(options.folders) > 1:
             raise UsageError(f"--{name} describes one model, but several are given", name=f"--{name}")
     if options.predictions and options.predictions.suffix.lower() not in _TABLES:
@@ -59,7 +63,15 @@ def _run(options: Options) -> None:
     apps, decode = open_models(options.folders, options, one_answer=True)
     pairs = read_as_trained(apps, options.data, options, options.references)
     say(str(pairs.report))
+    costs = _costs(options.costs, apps[0], pairs.targets) if options.costs else None
+    calibrated = apps[0].confidence if not options.calibrate and (costs or options.report) else None
     evaluations = [app.evaluate(pairs, **decode) for app in apps]
+    if costs:
+        from ...apps.trust_report import with_costs
+
+        evaluations = [with_costs(evaluations[0], costs, calibrated)]
+        if costs.has_rejections and "cheapest_rejection" not in evaluations[0].scores.to_dict():
+            say("the cheapest confidence is unknown: it takes at least 20 answers, or a calibrated model")
 
     from ...scoring import score_labels
 
@@ -79,7 +91,8 @@ def _run(options: Options) -> None:
         _save(app, evaluation)
     sys.stdout.flush()  # a file may be stdout, too
     if options.report:
-        _write(options.report, _report(options.report, evaluations[0], of_texts="text" in apps[0].task.modalities))
+        about = {"of_texts": "text" in apps[0].task.modalities, "calibrated": calibrated, "costs": costs}
+        _write(options.report, _report(options.report, evaluations[0], **about))
     if options.predictions:
         from ...apps.annotation.predictions import as_table, predictions
 
@@ -104,13 +117,24 @@ def _no_data(folders: list[str]) -> UsageError:
     return UsageError("no data is given", expected=FILES, fix=fix, name="--data", value=file)
 
 
-def _report(path: Path, evaluation: "Evaluation", *, of_texts: bool) -> str:
+def _costs(path: Path, app: "App", labels: Iterable[str]) -> "Costs":
+    """Read the costs of mistakes. Raise UsageError if the model doesn't give each input one label."""
+    from ...api import Classifier
+    from ...scoring.costs import Costs
+
+    if not isinstance(app, Classifier) or app.config.data.label_kind:
+        what = f"--costs needs a classifier with one label per input, and {app.path} isn't one"
+        raise UsageError(what, fix="leave --costs out", name="--costs")
+    return Costs.read(path, {*app.labels, *labels}, app.labels)
+
+
+def _report(path: Path, evaluation: "Evaluation", **about: Any) -> str:
     if path.suffix == ".json":
         return to_json({**evaluation.to_dict(), "lines": evaluation.lines()}) + "\n"
     if path.suffix in (".html", ".htm"):
         from ...apps.trust_report import trust_report
 
-        return trust_report(evaluation, of_texts=of_texts)
+        return trust_report(evaluation, **about)
     return evaluation.report()
 
 

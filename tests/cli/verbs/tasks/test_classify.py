@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ import clearhead
 from clearhead.api import Classifier
 from clearhead.apps.trust_report import _words
 from clearhead.cli import main
+from clearhead.cli.parser import UsageError
+from clearhead.cli.verbs import evaluate
 from clearhead.folder.model_folder import model_files, save_files
 from clearhead.training import schedule
 from clearhead.training.report.metrics import read_metrics
@@ -460,6 +463,53 @@ def test_a_report_shows_rates_confusions_suspects_and_words(run: Run, folder: Pa
         assert heading in page
     words = page[page.index("Words behind the errors") :]
     assert "<td>xyz</td><td>30</td><td>100.0%</td>" in words and "<td>film</td>" not in words
+
+
+def test_costs_order_the_confusions_and_choose_the_confidence_to_reject_below(
+    run: Run, calibrated: Path, tmp_path: Path
+) -> None:
+    data, report, costs = tmp_path / "doubtful.tsv", tmp_path / "report.html", tmp_path / "costs.csv"
+    costs.write_text("label,predicted,cost\nPos,neg,10\nneg,Pos,0.5\n,,0.2\n", encoding="utf-8")
+    command = ("evaluate", calibrated, "--data", data, "--costs", costs)
+    done = run(*command, "--report", report, "--json")
+    values = json.loads(done.out)
+    assert done.code == 0 and values["mean_cost"] == pytest.approx((10 * 10 + 20 * 0.5) / 90)
+    best = values["cheapest_rejection"]
+    assert best["mean_cost"] <= 0.2 and best["rejected"] > 0
+    page = report.read_text(encoding="utf-8")
+    assert "Reject where it's cheaper" in page and "<td>mean cost</td><td>1.2222</td>" in page
+    confusions = page[page.index("Confusions by cost") :]
+    of = data.read_text(encoding="utf-8").count("\tPos\n")
+    assert f"<td>Pos</td><td>neg</td><td>10</td><td>{of}</td><td>10</td><td>100</td><td>90.9%</td>" in confusions
+    assert confusions.index("<td>Pos</td><td>neg</td>") < confusions.index("<td>neg</td><td>Pos</td>")
+    said = run(*command).out
+    assert "mean cost          1.2222" in said and "it's cheapest to reject" in said
+    rejected = run("classify", calibrated, "--data", data, "--text", "1", "--reject-below", str(best["confidence"]))
+    assert rejected.out.count("?") == round(90 * best["rejected"])
+
+
+def test_costs_that_cannot_be(run: Run, trained: Path, tmp_path: Path) -> None:
+    costs = tmp_path / "costs.csv"
+    data = ("--data", trained / "test.tsv", "--costs", costs, "--no-save")
+    costs.write_text("label,predicted,cost\nPos,,10\n", encoding="utf-8")
+    done = run("evaluate", trained / "model", *data)
+    assert done.code == 0 and "it takes at least 20 answers" in done.err and "mean cost          0.0000" in done.out
+    costs.write_text("label,predicted,cost\nPos,nag,10\n", encoding="utf-8")
+    done = run("evaluate", trained / "model", *data)
+    assert (done.code, done.out) == (1, "") and "unknown predicted 'nag'" in done.err and "neg" in done.err
+    done = run("evaluate", trained / "model", trained / "model", *data)
+    assert done.code == 2 and "--costs describes one model" in done.err
+    done = run("evaluate", "demo", *data)
+    assert done.code == 2 and "needs a classifier with one label per input" in done.err
+
+
+@pytest.mark.parametrize("kind", ["several", "targets", "number"])
+def test_costs_are_of_single_labels(trained: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    app = clearhead.load(trained / "model")
+    monkeypatch.setattr(Classifier, "config", replace(app.config, data=replace(app.config.data, label_kind=kind)))
+    with pytest.raises(UsageError) as caught:
+        evaluate._costs(trained / "no such file", app, [])
+    assert caught.value.name == "--costs"
 
 
 def test_chance_puts_no_words_into_a_report() -> None:
