@@ -5,9 +5,11 @@ Those of Sentence-Transformers also say how states become embeddings: in modules
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
 
 from ..config import Config
 from ..config.messages import say
@@ -19,48 +21,34 @@ from ..tasks.classify.regression import rescaled
 from ..tokenization.chat_template import ChatTemplate
 from ..tokenization.source_and_target import Tokenizers
 from .chat_templates import read_template, to_jinja
+from .families.bart import Bart, Marian
+from .families.bert import BERT, DistilBERT, RoBERTa
+from .families.family import Family
+from .families.gpt2 import GPT2
 from .families.hf_config import HfConfig
+from .families.llama import Llama, Mistral, Qwen2
+from .families.t5 import T5
+from .families.vit import ViT
 from .generation import generation_files, read_generation, search_settings, without_suppressed
 from .hf_tokenizers import no_tokenizer, read_tokenizer, token_ids, token_roles, tokenizer_files, tokens_around
 from .imported import Imported, complete
 from .weight_names import AGAIN, SafetensorsFiles, Tensors, matches, to_ours, to_theirs
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from .families.family import Family
-
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 # Each family by its model_type. The order is that in which export tries them.
-FAMILIES: Mapping[str, str] = {
-    "gpt2": "gpt2:GPT2",
-    "marian": "bart:Marian",
-    "bart": "bart:Bart",
-    "t5": "t5:T5",
-    "llama": "llama:Llama",
-    "mistral": "llama:Mistral",
-    "qwen2": "llama:Qwen2",
-    "bert": "bert:BERT",
-    "distilbert": "bert:DistilBERT",
-    "roberta": "bert:RoBERTa",
-    "vit": "vit:ViT",
+FAMILIES: Mapping[str, Family] = {
+    it.model_type: it() for it in (GPT2, Marian, Bart, T5, Llama, Mistral, Qwen2, BERT, DistilBERT, RoBERTa, ViT)
 }
 _OWN_TOKENIZER = ("qwen2",)  # families for which AutoTokenizer ignores tokenizer_class and tokenizer.json
 
 
-def _family(path: Path, model_type: object) -> "Family":
+def _family(path: Path, model_type: object) -> Family:
     """Return the family that a config.json names. Raise ModelError if there is none."""
     if not isinstance(model_type, str) or model_type not in FAMILIES:
         has = "no model_type" if model_type is None else f"model_type={model_type!r}, a family that can't be read"
         expected = f"one of {', '.join(FAMILIES)}"
         raise ModelError(f"{path} has {has}", expected=expected, name="model_type", value=model_type)
-    return family(model_type)
-
-
-def family(model_type: str) -> "Family":
-    """Return the family with this model_type, one of FAMILIES."""
-    module, _, name = FAMILIES[model_type].partition(":")
-    return getattr(import_module(f"{__package__}.families.{module}"), name)()
+    return FAMILIES[model_type]
 
 
 def read_folder(folder: Path, task: str | None = None) -> Imported:
@@ -81,7 +69,7 @@ def read_folder(folder: Path, task: str | None = None) -> Imported:
 
 
 def read_parts(
-    kind: "Family", path: Path, content: Mapping[str, Any], tensors: Tensors, tokenizer: str, task: str | None = None
+    kind: Family, path: Path, content: Mapping[str, Any], tensors: Tensors, tokenizer: str, task: str | None = None
 ) -> Imported:
     """Read a model from its parts. See `read_folder`.
 
@@ -111,7 +99,7 @@ def read_parts(
     return Imported(kind.title, config, tokenizer, weights, [*hf_config.notes, *unread])
 
 
-def _config(hf_config: HfConfig, kind: "Family", tokenizer: str, task: str | None) -> Config:
+def _config(hf_config: HfConfig, kind: Family, tokenizer: str, task: str | None) -> Config:
     hf_config.expect("quantization_config", None)
     folder, more_eos = hf_config.path.parent, _keep_one_end(hf_config)
     task = "embed" if task is None and (folder / MODULES).is_file() else _task(hf_config, kind, task)
@@ -157,7 +145,7 @@ def _keep_one_end(hf_config: HfConfig) -> tuple[int, ...]:
     return tuple(dict.fromkeys(it for it in ends if it != ends[0]))
 
 
-def _task(hf_config: HfConfig, kind: "Family", asked: str | None) -> str:
+def _task(hf_config: HfConfig, kind: Family, asked: str | None) -> str:
     """Return the task to use a model for: the one asked for, or that of the class that the folder was saved from."""
     names: Sequence[str] = hf_config.get("architectures", ())
     if isinstance(names, str) or not all(isinstance(it, str) for it in names):
@@ -189,7 +177,7 @@ def export(loaded: LoadedModel, out: Path) -> None:
         )
 
 
-def write(config: Config, weights: "Mapping[str, Tensor]", tokenizer: str, out: Path) -> None:
+def write(config: Config, weights: Mapping[str, Tensor], tokenizer: str, out: Path) -> None:
     """Write the folder of a model in one step. See `export`.
 
     Args:
@@ -198,8 +186,6 @@ def write(config: Config, weights: "Mapping[str, Tensor]", tokenizer: str, out: 
         tokenizer: the text of a tokenizer file.
         out: the folder to write.
     """
-    from safetensors.torch import save_file
-
     files, theirs = folder_files(config, weights, tokenizer)
     alone = {name: it.detach().cpu().contiguous().clone() for name, it in theirs.items()}
 
@@ -211,8 +197,8 @@ def write(config: Config, weights: "Mapping[str, Tensor]", tokenizer: str, out: 
 
 
 def folder_files(
-    config: Config, weights: "Mapping[str, Tensor]", tokenizer: str
-) -> tuple[dict[str, bytes], "dict[str, Tensor]"]:
+    config: Config, weights: Mapping[str, Tensor], tokenizer: str
+) -> tuple[dict[str, bytes], dict[str, Tensor]]:
     """Return the files and the weights of a folder for the nearest family.
 
     Args:
@@ -248,16 +234,15 @@ def lost_export(start: Config, config: Config) -> list[str]:
     return []
 
 
-def _nearest(config: Config) -> tuple["Family", dict[str, Any]]:
+def _nearest(config: Config) -> tuple[Family, dict[str, Any]]:
     """Return the family that lacks the fewest settings of the model, and its config.json."""
     nearest, *_ = families(config)
     return nearest, nearest.config(config)
 
 
-def families(config: Config) -> list["Family"]:
+def families(config: Config) -> list[Family]:
     """Return the families with a model's topology, beginning with the one that lacks the fewest of its settings."""
-    kinds = [family(name) for name in FAMILIES]
-    kinds = [kind for kind in kinds if kind.fixed["model.topology"] == config.model.topology]
+    kinds = [kind for kind in FAMILIES.values() if kind.fixed["model.topology"] == config.model.topology]
     return sorted(kinds, key=lambda kind: len(kind.lacks(config.model)))
 
 

@@ -3,7 +3,11 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
 
 from ..config import Config
 from ..config.config import read_setting
@@ -15,9 +19,6 @@ from ..folder.weight_table import check_shapes, missing_weights
 from ..tasks.registry import task_of
 from ..tokenization.source_and_target import Tokenizers
 from .weight_names import AGAIN
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _MOST_TOKENS = 2048  # in a text to train on: models with rotary positions could read far more
 
@@ -37,7 +38,7 @@ class Imported:
     title: str
     config: Config
     tokenizer: str
-    weights: "Mapping[str, Tensor]"
+    weights: Mapping[str, Tensor]
     notes: list[str] = field(default_factory=list)
 
     def check(self, origin: Path) -> None:
@@ -58,8 +59,6 @@ class Imported:
 
     def write(self, out: Path, origin: Path) -> None:
         """Write a model folder in one step. Raise OSError if it can't be written."""
-        from safetensors.torch import save_file
-
         card = f"# {self.title}\n\nImported by Clearhead from `{origin.name}`.\n"
         files = model_files(config=self.config.to_record(), tokenizer=self.tokenizer, card=card)
         distinct = {identity(tensor): (name, tensor) for name, tensor in self.weights.items()}
@@ -95,9 +94,7 @@ def complete(settings: Mapping[str, Any], folder: Path) -> Config:
         raise ModelError(f"{folder} can't be read: {error.what}", expected=error.expected, name=error.name) from error
 
 
-def _whole(tensor: "Tensor") -> "Tensor":
+def _whole(tensor: Tensor) -> Tensor:
     """Return a tensor that can be written: contiguous, and in float32 if it has half the precision."""
-    import torch
-
     half = tensor.dtype in (torch.float16, torch.bfloat16)
     return (tensor.float() if half else tensor).contiguous()

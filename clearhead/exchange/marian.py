@@ -18,7 +18,7 @@ from ..errors import ModelError, shortened
 from ..folder.manifest import read_bytes
 from ..readers.columns import is_number
 from .hf_tokenizers import checked_ids
-from .huggingface import CONFIG, family, read_parts
+from .huggingface import CONFIG, FAMILIES, read_parts
 from .imported import Imported
 from .sentencepiece_models import convert_sides
 from .weight_names import AGAIN, TensorsInMemory
@@ -95,7 +95,7 @@ def read_opus_folder(folder: Path, task: str | None = None) -> Imported:
     settings["length_penalty"] = _factor(options, decoder, "normalize")
     settings["bad_words_ids"] = [[target[_PAD]]]
     tokenizer = convert_sides(folder, source, target)
-    imported = read_parts(family("marian"), path, settings, weights, tokenizer, task)
+    imported = read_parts(FAMILIES["marian"], path, settings, weights, tokenizer, task)
     if penalty := _factor(options, decoder, "word-penalty"):
         imported.notes.append(f"word-penalty={penalty:g} in {_DECODER} has no counterpart, so answers can differ")
     imported.notes.extend(f"{it.name}, which {_DECODER} lists too, isn't read" for it in others)

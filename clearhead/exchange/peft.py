@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,11 +24,9 @@ from ..folder.model_folder import load_model_folder, model_files, weights_from_b
 from ..folder.weight_table import check_numbers, stored_tensors, tied_names
 from ..loading import LoadedModel
 from ..tasks.classify.regression import rescaled
+from .families.family import Family
 from .huggingface import families
 from .weight_names import AGAIN, Name, TensorsInMemory, plain_name, to_ours, to_theirs
-
-if TYPE_CHECKING:
-    from .families.family import Family
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."
@@ -207,7 +205,7 @@ def to_their_adapter(ours: Mapping[str, Tensor], scale: float, config: Config) -
     return PeftFolder(updates, to_theirs(names, plain, prefix)), transposed
 
 
-def _family_with(theirs: PeftFolder, config: Config, origin: Path) -> "tuple[Family, list[Name]]":
+def _family_with(theirs: PeftFolder, config: Config, origin: Path) -> tuple[Family, list[Name]]:
     """Return the nearest family that has all modules of an adapter, and its names."""
     asked = {f"{name}.weight" for name in theirs.updates} | theirs.plain.keys()
     unknown: list[str] = []
@@ -236,7 +234,7 @@ def _joined(parts: list[Update | None], name: Name) -> tuple[Tensor, Tensor]:
     return torch.cat([it.a for it in given]), torch.block_diag(*columns)
 
 
-def _orders(kind: "Family", model: ModelConfig, name: str, rows: int, columns: int) -> tuple[Tensor, Tensor]:
+def _orders(kind: Family, model: ModelConfig, name: str, rows: int, columns: int) -> tuple[Tensor, Tensor]:
     """Return which row and column of ours each of an exported matrix is. (out,), (in,)"""
     places = torch.arange(rows * columns).view(rows, columns)
     there = kind.arranged(model, {name: places})[name]

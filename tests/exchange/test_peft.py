@@ -11,7 +11,7 @@ import torch
 from clearhead.api import load
 from clearhead.config import Config
 from clearhead.errors import ModelError
-from clearhead.exchange.huggingface import family, folder_files, write
+from clearhead.exchange.huggingface import FAMILIES, folder_files, write
 from clearhead.exchange.import_model import import_model
 from clearhead.exchange.peft import export, to_our_adapter, to_their_adapter
 from clearhead.folder.adapters import is_adapter
@@ -58,7 +58,7 @@ def peft(hf) -> Any:
 def made(case: str, out: Path) -> tuple[Path, Path]:
     """A model folder of ours, and its export."""
     kind, task, settings, _ = CASES[case]
-    fixed = {name: value for name, value in family(kind).fixed.items() if name.startswith("model.")}
+    fixed = {name: value for name, value in FAMILIES[kind].fixed.items() if name.startswith("model.")}
     config = Config().assign({"train.task": task, "data.tokenizer": "bpe", "data.vocab_size": 300}, "model")
     tokenizers = train_tokenizers(ENGLISH, FRENCH, config.data)
     size, topology = tokenizers.source.vocab_size, fixed["model.topology"]

@@ -7,11 +7,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tokenizers
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ...config import ModelConfig
 from ...config.notations import RotaryWavelengths
@@ -23,9 +25,6 @@ from ..imported import Imported, complete
 from ..sentencepiece_models import convert
 from .binary import Variables, read_binary
 from .weights import linear_layers, norms, stacks
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 BINARY, CONFIG = "model.bin", "config.json"
 _N_HEADS = {"TransformerBase": 8, "TransformerBig": 16}  # of old kinds, which don't store it
@@ -141,7 +140,7 @@ def _attention(found: Variables) -> dict[str, Any]:
     }
 
 
-def _positions(found: Variables, settings: Mapping[str, Any]) -> "tuple[dict[str, Any], dict[str, Tensor]]":
+def _positions(found: Variables, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the settings of the position scheme, and its weights. A table that our schemes compute isn't one."""
     width, heads = settings["model.d_model"], settings["model.n_heads"]
     if settings["model.positions"] == "rotary":
@@ -160,7 +159,7 @@ def _positions(found: Variables, settings: Mapping[str, Any]) -> "tuple[dict[str
     return {"model.max_len": rows}, {f"{ours}positions.table": _tensor(it[:rows]) for ours, it in tables.items()}
 
 
-def _weights(found: Variables, model: ModelConfig) -> "dict[str, Tensor]":
+def _weights(found: Variables, model: ModelConfig) -> dict[str, Tensor]:
     """Return our weights, without positions. Tied ones are the same tensor."""
     weights = {f"{ours}embedding.weight": found.matrix(_embedding(found, stack)) for stack, ours, _ in stacks(model)}
     decoder = "decoder." if model.topology == "encoder-decoder" else ""
@@ -183,9 +182,7 @@ def _weights(found: Variables, model: ModelConfig) -> "dict[str, Tensor]":
     return tensors
 
 
-def _tensor(value: NDArray[np.float32]) -> "Tensor":
-    import torch
-
+def _tensor(value: NDArray[np.float32]) -> Tensor:
     return torch.from_numpy(np.array(value))
 
 

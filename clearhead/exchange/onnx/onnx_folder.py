@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 from ...errors import ConfigError
 from ...folder.atomic import write_folder
 from ...loading import LoadedModel
+from .graphs import Graph, Port, graphs, quiet, trace
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
-
-    from .graphs import Graph, Port
 
 DESCRIPTION = "model.json"
 FORMAT_VERSION = 1
@@ -41,8 +40,6 @@ def export(loaded: LoadedModel, out: Path, *, precision: str = "fp32") -> None:
 
 
 def _files(loaded: LoadedModel, precision: str) -> Iterator[tuple[str, bytes]]:
-    from .graphs import graphs, trace
-
     config, weights = loaded.config.model, _WeightsFile()
     found = graphs(loaded.model, config)
     for graph in found:
@@ -98,8 +95,6 @@ def _quantized(model: "ModelProto") -> "ModelProto":
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    from .graphs import quiet
-
     with TemporaryDirectory() as folder, quiet():
         path = Path(folder) / "model.onnx"
         quantize_dynamic(model, path, weight_type=QuantType.QInt8)
@@ -137,7 +132,7 @@ class _WeightsFile:
         return self._places[key]
 
 
-def _description(loaded: LoadedModel, found: "list[Graph]", precision: str, tokenizers: list[str]) -> dict[str, Any]:
+def _description(loaded: LoadedModel, found: list[Graph], precision: str, tokenizers: list[str]) -> dict[str, Any]:
     config, model = loaded.config, loaded.config.model
     values: dict[str, Any] = {
         "format_version": FORMAT_VERSION,
@@ -175,7 +170,7 @@ def _description(loaded: LoadedModel, found: "list[Graph]", precision: str, toke
     return values | {name: getattr(model, name) for name in front}
 
 
-def _port(port: "Port") -> dict[str, Any]:
+def _port(port: Port) -> dict[str, Any]:
     return {"name": port.name, "type": str(port.dtype).removeprefix("torch."), "shape": list(port.shape)}
 
 
