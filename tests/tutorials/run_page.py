@@ -2,6 +2,8 @@
 
     python -P run_page.py PAGE            short trainings; commands of Clearhead run in this process, which is faster
     python -P run_page.py PAGE --in-full  as the page is written, in a shell
+    python -P run_page.py --each          for each line FOLDER<TAB>PAGE of standard input, run the page there and print
+                                          its exit code; messages go to FOLDER/../errors
 
 Blocks marked `sh` and `python` run. A block marked `text` right after one is its output: each line has to be printed,
 in this order. Any number stands for any other, and … for anything. HTML comments, which readers don't see, change that:
@@ -15,12 +17,13 @@ in this order. Any number stands for any other, and … for anything. HTML comme
 import os
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -153,8 +156,42 @@ def alike(line: str) -> str:
     return re.sub(r"[-+]?\d[\d,.:]*(e-?\d+)?", "0", " ".join(line.split()))
 
 
-if __name__ == "__main__":
+def run_each() -> None:
+    """Run pages, each in a copy of this process, which has imported PyTorch and the rest once for all of them."""
+    import matplotlib.figure  # noqa: F401
+    import torch._dynamo  # noqa: F401  (the first optimizer imports it)
+
+    import clearhead.training.run  # noqa: F401
+
+    for line in sys.stdin:
+        folder, page = line.rstrip("\n").split("\t")
+        child = os.fork()
+        if not child:
+            os.setsid()
+            os.chdir(folder)
+            with Path(os.devnull).open() as nothing, Path("../errors").open("w") as errors:
+                os.dup2(nothing.fileno(), 0)
+                os.dup2(errors.fileno(), 1)
+                os.dup2(errors.fileno(), 2)
+            signal.alarm(1800)
+            sys.exit(main([page]))
+        _, status = os.waitpid(child, 0)
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGTERM)  # a server that a page which failed has left behind
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def main(words: list[str]) -> str | None:
+    """Run what the command line names. Return an error or None."""
+    if words == ["--each"]:
+        run_each()
+        return None
     try:
-        run(Path(sys.argv[1]), in_full="--in-full" in sys.argv)
+        run(Path(words[0]), in_full="--in-full" in words)
     except PageError as error:
-        sys.exit(f"{sys.argv[1]}: {error}")
+        return f"{words[0]}: {error}"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
