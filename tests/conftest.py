@@ -47,7 +47,7 @@ def device(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session", autouse=True)
 def fresh_user_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No engine is ready, whatever is in the user's cache: loops isn't compiled, and no model is converted."""
-    from clearhead.decode.engines.loops.opener import LoopsOpener
+    from clearhead.decode.engines.loops.machine_code import LoopsOpener
     from clearhead.exchange.ctranslate2 import model_cache
     from clearhead.folder.atomic import cache_folder
 
@@ -63,7 +63,7 @@ def fresh_user_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 def real_readiness(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine loops is ready if it's compiled, which `auto` lets a process do in the background."""
     from clearhead.decode.engines.loops import machine_code
-    from clearhead.decode.engines.loops.opener import LoopsOpener
+    from clearhead.decode.engines.loops.machine_code import LoopsOpener
 
     waits = classmethod(lambda *_: "" if machine_code.is_compiled() else "it isn't compiled")
     monkeypatch.setattr(LoopsOpener, "waits", waits)

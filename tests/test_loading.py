@@ -67,7 +67,7 @@ def scores(app: App) -> tuple[float, ...]:
 
 
 def test_a_module_with_hooks_or_other_parts_is_run_by_torch(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clearhead.decode.engines.loops.opener.LoopsOpener.waits", lambda *_: "")
+    monkeypatch.setattr("clearhead.decode.engines.loops.machine_code.LoopsOpener.waits", lambda *_: "")
 
     def chosen() -> str:
         return choice_for(app.loaded.handle, app.decode_config()).name

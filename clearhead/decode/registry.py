@@ -21,8 +21,8 @@ IN_MEMORY = "torch"  # runs the torch module itself, so it's the engine for trai
 # `auto` picks the fastest engine that can run the model, has the answers of torch with these settings, and is ready.
 ENGINES: dict[str, dict[str, str]] = {
     "loops": {
-        "encoder-decoder": "clearhead.decode.engines.loops.opener:LoopsOpener",
-        "decoder-only": "clearhead.decode.engines.loops.opener:LoopsOpener",
+        "encoder-decoder": "clearhead.decode.engines.loops.machine_code:LoopsOpener",
+        "decoder-only": "clearhead.decode.engines.loops.machine_code:LoopsOpener",
     },
     "ct2": {
         "encoder-decoder": "clearhead.decode.engines.ct2_engine:Ct2Engine",

@@ -82,7 +82,7 @@ class Codebook(Tokenizer):
         """Return the sound of token ids. (P,) -> (N,)"""
         import torch
 
-        from ..model.fronts.griffin_lim import waveform
+        from ..model.fronts.frames import waveform
 
         frames = torch.from_numpy(self.spectrogram(ids)).flatten(0, 1)
         wave: Tensor = waveform(self._front, frames) * 32767

@@ -33,7 +33,7 @@ from clearhead.model import (
     positions,
     transformer,
 )
-from clearhead.model.fronts import frames, front, griffin_lim, patches, tokens
+from clearhead.model.fronts import frames, front, patches, tokens
 
 # R rows are the hypotheses of B sources; G heads of keys and values; F the inner width of the feed-forward; C classes;
 # N hidden tokens of a batch.
@@ -199,8 +199,8 @@ CALLS: dict[str, Callable[..., Tensor | tuple[Tensor, ...]]] = {
     "fronts.frames.Frames.spectrogram": lambda x: audio_front().spectrogram(samples(x)),
     "fronts.frames.Frames.normalised": lambda x, real: audio_front().normalised(x, real > 0),
     "fronts.frames.Frames.augment": lambda x: audio_front().augment(samples(x)),
-    "fronts.griffin_lim.waveform": lambda x: griffin_lim.waveform(audio_front(), x),
-    "fronts.griffin_lim.magnitudes": lambda x: griffin_lim.magnitudes(audio_front(), x),
+    "fronts.frames.waveform": lambda x: frames.waveform(audio_front(), x),
+    "fronts.frames.magnitudes": lambda x: frames.magnitudes(audio_front(), x),
     "fronts.frames.mel_filters": lambda: frames.mel_filters(SIZES["M"], 2 * F - 2, 8000),
     "fronts.patches.Patches.forward": lambda x: patches.Patches(D, 4, C, 2)(x),
     "fronts.patches.Patches.augment": lambda x: patches.Patches(D, 4, C, 2, shift=1).augment(x),
@@ -268,11 +268,11 @@ def test_stated_shapes_are_the_real_ones(statement, monkeypatch) -> None:
     assert statement.outputs, f"{statement.function} gives tensors and does not state their shapes"
     if "rot" in statement.function:  # a rotated head has an even width
         monkeypatch.setitem(SIZES, "K", 6)
-    rooms = (("fronts.frames", RECORDINGS), ("fronts.griffin_lim", SPECTROGRAM), ("fronts.patches", IMAGES))
-    for room, special in rooms:
-        if statement.function.startswith(room):
-            for letter, size in special.items():
-                monkeypatch.setitem(SIZES, letter, size)
+    rooms = {"fronts.frames.waveform": SPECTROGRAM, "fronts.frames.magnitudes": SPECTROGRAM}
+    rooms |= {"fronts.frames": RECORDINGS, "fronts.patches": IMAGES}
+    special = next((sizes for room, sizes in rooms.items() if statement.function.startswith(room)), {})
+    for letter, size in special.items():
+        monkeypatch.setitem(SIZES, letter, size)
     result = CALLS[statement.function](*(torch.randn(sizes(shape)) for shape in statement.inputs))
     shapes = [tuple(tensor.shape) for tensor in ([result] if isinstance(result, Tensor) else result)]
     assert shapes == [sizes(shape) for shape in statement.outputs]

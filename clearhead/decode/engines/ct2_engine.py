@@ -70,6 +70,13 @@ class Ct2Engine:
 
     @classmethod
     def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
+        """Return the reason why a model can't run here, or "".
+
+        Args:
+            config: the model's architecture.
+            device: a torch device; the engine runs on "cpu" only.
+            formats: formats that the model can be converted to. It needs that of CTranslate2.
+        """
         if importlib.util.find_spec("ctranslate2") is None:
             return "it needs CTranslate2: pip install ctranslate2"
         return (
@@ -234,7 +241,14 @@ def _grouped(places: Iterable[int], keys: Sequence[Hashable]) -> list[list[int]]
 
 
 def load_runner(config: ModelConfig, folder: Path, cores: int, precision: str = "fp32") -> Any:
-    """Load a model in CTranslate2's form, to decode with one thread per core."""
+    """Load a model in CTranslate2's form, a `Translator` or a `Generator`.
+
+    Args:
+        config: the model's architecture.
+        folder: the converted model.
+        cores: number of batches that it decodes at the same time, with one thread each.
+        precision: what it computes in, "fp32" or "int8".
+    """
     import ctranslate2
 
     kind = ctranslate2.Generator if config.topology == "decoder-only" else ctranslate2.Translator

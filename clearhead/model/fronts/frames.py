@@ -1,4 +1,9 @@
-"""Audio to vectors: a log-mel spectrogram, shortened by two strided convolutions (Whisper, Radford et al. 2023)."""
+"""Audio to vectors: a log-mel spectrogram, shortened by two strided convolutions (Whisper, Radford et al. 2023).
+
+`waveform` turns a spectrogram back into sound.
+"""
+
+import math
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +19,11 @@ from ...config.front_geometry import (
 from ...errors import ModelError
 from .front import Front
 
-QUIET = 1e-6  # added to the power in each band before the logarithm: silence has a logarithm too
+_QUIET = 1e-6  # added to the power in each band before the logarithm: silence has a logarithm too
 _N_MASKS = 2  # in time, and in frequency (SpecAugment, Park et al. 2019)
+_ROUNDS = 32  # of the algorithm that finds phases; more are hardly audible
+_SHARPER, _LEAST = 20, 1e-9  # rounds to find the power at each frequency, and a number to divide by
+_MOMENTUM = 0.99  # of the fast algorithm (Perraudin, Balazs & Søndergaard 2013)
 
 
 class Frames(Front):
@@ -87,7 +95,7 @@ class Frames(Front):
             wave, self.n_fft, self.hop, win_length=len(window), window=window, center=False, return_complex=True
         )
         power = bins.real.square() + bins.imag.square()  # (B, n_fft / 2 + 1, T)
-        return (power.transpose(1, 2) @ self.filters.to(window.dtype) + QUIET).log()
+        return (power.transpose(1, 2) @ self.filters.to(window.dtype) + _QUIET).log()
 
     def normalised(self, spectrogram: Tensor, real: Tensor) -> Tensor:
         """Give each row mean 0 and variance 1 over its real frames and all bands. (B, T, M), (B, T) -> (B, T, M)"""
@@ -146,3 +154,37 @@ def mel_filters(n_mels: int, n_fft: int, sample_rate: int) -> Tensor:
     rising = (frequency[:, None] - edges[:-2]) / (edges[1:-1] - edges[:-2])
     falling = (edges[2:] - frequency[:, None]) / (edges[2:] - edges[1:-1])
     return torch.minimum(rising, falling).clamp(min=0).to(torch.get_default_dtype())
+
+
+def waveform(front: Frames, spectrogram: Tensor) -> Tensor:
+    """Return samples from -1 to 1 with this log-mel spectrogram (Griffin & Lim 1984). (T, M) -> (N,)
+
+    A spectrogram has no phases. The algorithm starts from random ones, and alternates between the sound that has
+    these phases and the phases that this sound really has. The random numbers are the same for all spectrograms.
+    """
+    if len(spectrogram) < 2:
+        return spectrogram.new_zeros(0)
+    sizes = (front.n_fft, front.hop, len(front.window))
+    size, generator = magnitudes(front, spectrogram), torch.Generator().manual_seed(0)
+    angle = 2 * math.pi * torch.rand(size.shape, generator=generator)
+    phases, before = torch.polar(torch.ones_like(size), angle), torch.zeros(size.shape, dtype=torch.complex64)
+    for _ in range(_ROUNDS):
+        wave = torch.istft(size * phases, *sizes, front.window)
+        found = torch.stft(wave, *sizes, front.window, pad_mode="constant", return_complex=True)
+        phases = found + _MOMENTUM * (found - before)
+        phases, before = phases / phases.abs().clamp(min=1e-9), found
+    return torch.istft(size * phases, *sizes, front.window)
+
+
+def magnitudes(front: Frames, spectrogram: Tensor) -> Tensor:
+    """Return the magnitude at each frequency of a log-mel spectrogram. (T, M) -> (F, T)
+
+    The power between the centres of two bands is interpolated from the mean power in each. Then it's multiplied
+    repeatedly so that the filters find the power of the spectrogram in it (Richardson 1972, Lucy 1974).
+    """
+    filters, bands = front.filters, (spectrogram.exp() - _QUIET).clamp(min=0).T  # (F, M), (M, T)
+    power = filters @ (bands / filters.sum(0).clamp(min=_LEAST)[:, None])
+    for _ in range(_SHARPER):
+        ratio = bands / (filters.T @ power).clamp(min=_LEAST)
+        power = power * (filters @ ratio) / filters.sum(1).clamp(min=_LEAST)[:, None]
+    return power.sqrt()

@@ -28,7 +28,7 @@ def test_as_json_too(run: Run) -> None:
 
 
 def test_prepare_compiles_the_engine_loops_first(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clearhead.decode.engines.loops.opener.prepare", lambda: print("prepared"))
+    monkeypatch.setattr("clearhead.decode.engines.loops.machine_code.prepare", lambda: print("prepared"))
     assert run("env", "--prepare").out.startswith("prepared\nclearhead ")
 
 

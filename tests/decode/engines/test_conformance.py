@@ -26,7 +26,7 @@ from clearhead.decode import registry
 from clearhead.decode.beams import Hypothesis
 from clearhead.decode.continuation import StoppingCriteria, TextGenerator
 from clearhead.decode.engine import Batch, BatchEngine
-from clearhead.decode.engines.loops.opener import LoopsOpener
+from clearhead.decode.engines.loops.machine_code import LoopsOpener
 from clearhead.decode.live_batch import LiveBatch
 from clearhead.decode.model_handle import InMemoryModel, ModelHandle, as_handle
 from clearhead.decode.registry import ENGINES, EngineChoice, choice_for, choose_engine, open_engine, usable_engines

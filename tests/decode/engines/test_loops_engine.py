@@ -16,7 +16,7 @@ import torch
 from clearhead.config import DecodeConfig, ModelConfig, SpecialTokens
 from clearhead.decode.beams import Hypothesis, Request
 from clearhead.decode.engine import Batch, SearchEngine
-from clearhead.decode.engines.loops import jit, linear_layers, machine_code, native, tiles
+from clearhead.decode.engines.loops import entries, jit, linear_layers, machine_code
 from clearhead.decode.engines.loops.equations import Stack
 from clearhead.decode.engines.loops.stack_parts import PROJECTION, PROJECTION_BIAS, SLOPES
 from clearhead.decode.engines.loops.weight_arrays import SHAPE
@@ -237,7 +237,7 @@ def test_int8_is_within_its_rounding_and_a_neighbour_changes_no_bit(rows: int, i
     shape["int8"], shape["logit_scale"] = True, 1
     stack = Stack(shape, constants.ravel(), places, np.empty(0), codes)
     found, alone = np.empty((rows, outputs), np.float32), np.empty((1, outputs), np.float32)
-    loops = native.loaded(machine_code.machine_code_file())
+    loops = entries.loaded(machine_code.machine_code_file())
     loops.project(x, stack, found)
     step_x, step_w = np.abs(x).max(1, keepdims=True) / 127, np.abs(w).max(1) / 127  # one number is off by half a step
     bound = np.abs(x).sum(1, keepdims=True) * step_w / 2 + np.abs(w).sum(1) * step_x / 2 + inputs * step_x * step_w / 4
@@ -251,17 +251,17 @@ def test_int8_is_within_its_rounding_and_a_neighbour_changes_no_bit(rows: int, i
 @pytest.mark.parametrize("kind", ["bytes", "float32"])
 def test_vector_instructions_do_what_the_plain_loops_do(count: int, kind: str) -> None:
     rng, depth = np.random.default_rng(0), 36
-    shapes = (count + 2, depth), (depth * tiles.BLOCK), (tiles.ROWS, tiles.BLOCK)
+    shapes = (count + 2, depth), (depth * linear_layers.BLOCK), (linear_layers.ROWS, linear_layers.BLOCK)
     if kind == "bytes":
         x, panel = rng.integers(0, 256, shapes[0]).astype(np.uint8), rng.integers(-128, 128, shapes[1]).astype(np.int8)
         start, group = rng.integers(-9, 9, shapes[2]).astype(np.int32), 4
-        every = [tiles.plain_products_of_bytes]
+        every = [linear_layers.plain_products_of_bytes]
         if jit.has("avx512bw" if jit.has("avx512f") else "avx2"):
-            every += [numba.njit(tiles._tiled_products(four_bytes=it)) for it in {False, jit.has("avx512vnni")}]
+            every += [numba.njit(linear_layers._tiled_products(four_bytes=it)) for it in {False, jit.has("avx512vnni")}]
     else:
         x, panel, start = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
-        group, every = 1, [tiles.plain_products, numba.njit(tiles._tiled_products(four_bytes=False))]
-    columns, rows = panel.reshape(-1, tiles.BLOCK, group), x[2:].reshape(count, -1, group)
+        group, every = 1, [linear_layers.plain_products, numba.njit(linear_layers._tiled_products(four_bytes=False))]
+    columns, rows = panel.reshape(-1, linear_layers.BLOCK, group), x[2:].reshape(count, -1, group)
     expected = start.copy()
     expected[:count] += np.einsum("rdk,dbk->rb", rows.astype(start.dtype), columns.astype(start.dtype))
     for products in every:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from clearhead.config import DecodeConfig, ModelConfig
-from clearhead.decode.engines.loops import build, entries, jit, machine_code, native
-from clearhead.decode.engines.loops.opener import LoopsOpener
+from clearhead.decode.engines.loops import entries, jit, machine_code
+from clearhead.decode.engines.loops.machine_code import LoopsOpener
 from clearhead.decode.model_handle import InMemoryModel
 from clearhead.decode.registry import choice_for, is_preparing, open_engine, prepare_later
 from clearhead.errors import ConfigError
@@ -112,7 +112,7 @@ def test_a_failure_is_remembered_with_its_reason(cache: Path, monkeypatch: pytes
     name = "clearhead.decode.engines.loops.compiler"
     fake = f"import sys, types; m = sys.modules[{name!r}] = types.ModuleType({name!r}); m.object_code = lambda: 1 / 0"
     path = str(machine_code.machine_code_file())
-    compiles(monkeypatch, f"{fake}; import pathlib; from {build.__name__} import *; build(Path({path!r}), 'yield')")
+    compiles(monkeypatch, f"{fake}; from {machine_code.__name__} import *; build(Path({path!r}), 'yield')")
     with pytest.raises(ConfigError, match="can't be compiled here: ZeroDivisionError: division by zero"):
         machine_code.prepare()
     assert machine_code.failure() == "ZeroDivisionError: division by zero"
@@ -152,10 +152,10 @@ def test_a_damaged_file_is_compiled_again(good: Path, monkeypatch: pytest.Monkey
     path = copies(monkeypatch, good)
     path.parent.mkdir(parents=True)
     for damaged in (b"", whole[:1000], whole[:-1] + b"?"):
-        native.loaded.cache_clear()
+        entries.loaded.cache_clear()
         path.write_bytes(damaged)
         assert LoopsOpener.open(InMemoryModel(build_model(CONFIG), CONFIG)) and path.read_bytes() == whole
-    native.loaded.cache_clear()
+    entries.loaded.cache_clear()
     path.unlink()  # though it was found before
     assert LoopsOpener.open(InMemoryModel(build_model(CONFIG), CONFIG)) and path.read_bytes() == whole
 
@@ -205,7 +205,7 @@ def test_two_processes_never_compile_at_once(cache: Path, monkeypatch: pytest.Mo
     path = machine_code.machine_code_file()
     path.parent.mkdir(parents=True)
     lock = FolderLock(path.parent, say=print)
-    build.build(path, "yield")
+    machine_code.build(path, "yield")
     assert not path.exists()
 
     def other_is_done(_: float) -> None:
@@ -213,7 +213,7 @@ def test_two_processes_never_compile_at_once(cache: Path, monkeypatch: pytest.Mo
         lock.release()
 
     monkeypatch.setattr(time, "sleep", other_is_done)
-    build.build(path, "wait")
+    machine_code.build(path, "wait")
     assert path.read_bytes() == b"" and not path.with_suffix(".begun").exists()
 
 
@@ -221,7 +221,10 @@ def test_a_process_that_was_killed_leaves_nothing_that_counts(cache: Path, monke
     path = machine_code.machine_code_file()
     name = "clearhead.decode.engines.loops.compiler"
     fake = f"import os, sys, types; m = sys.modules[{name!r}] = types.ModuleType({name!r}); m.object_code = os.abort"
-    compiles(monkeypatch, f"{fake}; import pathlib; from {build.__name__} import *; build(Path({str(path)!r}), 'wait')")
+    compiles(
+        monkeypatch,
+        f"{fake}; from {machine_code.__name__} import *; build(Path({str(path)!r}), 'wait')",
+    )
     with pytest.raises(ConfigError):
         machine_code.prepare()
     assert not machine_code.is_compiled() and path.with_suffix(".begun").exists()
@@ -230,9 +233,9 @@ def test_a_process_that_was_killed_leaves_nothing_that_counts(cache: Path, monke
 
 def test_code_that_computes_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = entries.AS_PYTHON._replace(project=lambda x, stack, logits: logits.fill(0))
-    monkeypatch.setattr(native, "functions_of", lambda _: wrong)
+    monkeypatch.setattr(entries, "functions_of", lambda _: wrong)
     with pytest.raises(RuntimeError, match="something else"):
-        native.check(b"")
+        entries.check(b"")
 
 
 def test_auto_takes_it_once_it_is_there(
@@ -297,7 +300,7 @@ def test_what_nothing_has_used_for_a_month_is_removed(cache: Path) -> None:
         os.utime(folder, (time.time() - age,) * 2)
     own.touch()
     machine_code.prepare()  # marks it as used
-    build._remove_unused(own.parent)
+    machine_code._remove_unused(own.parent)
     assert {it.name for it in cache.iterdir()} == {own.parent.name, "loops-b", "ct2"}
 
 
@@ -316,7 +319,7 @@ def test_it_belongs_to_the_content_of_the_sources(monkeypatch: pytest.MonkeyPatc
 def test_arguments_of_another_type_are_rejected() -> None:
     x, stack, logits = entries.examples()["project"]
     machine_code.prepare()
-    project = native.loaded(machine_code.machine_code_file()).project
+    project = entries.loaded(machine_code.machine_code_file()).project
     wide = np.zeros((2, 2), np.float32)
     for wrong in ((x.astype(np.float64), stack, logits), (x[0], stack, logits), (x, stack, 1), (wide.T, stack, logits)):
         with pytest.raises(TypeError, match="the loops are compiled for"):
@@ -327,4 +330,4 @@ def test_too_little_memory_is_an_error() -> None:
     encoder, decoder, jobs, ruling, _, _, found = entries.examples()["search"]
     machine_code.prepare()
     with pytest.raises(MemoryError, match="too little memory"):
-        native.loaded(machine_code.machine_code_file()).search(encoder, decoder, jobs, ruling, 2**50, 1, found)
+        entries.loaded(machine_code.machine_code_file()).search(encoder, decoder, jobs, ruling, 2**50, 1, found)

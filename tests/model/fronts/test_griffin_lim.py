@@ -2,9 +2,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from clearhead.model.fronts import griffin_lim
-from clearhead.model.fronts.frames import Frames
-from clearhead.model.fronts.griffin_lim import magnitudes, waveform
+from clearhead.model.fronts import frames
+from clearhead.model.fronts.frames import Frames, magnitudes, waveform
 from tests.builders import tone
 
 RATE = 8000
@@ -30,7 +29,7 @@ def test_the_rounds_bring_the_spectrogram_nearer(front: Frames, monkeypatch: pyt
     loud = expected[1:-2] > expected.max() - 5
     distances = []
     for rounds in (0, 32):
-        monkeypatch.setattr(griffin_lim, "_ROUNDS", rounds)
+        monkeypatch.setattr(frames, "_ROUNDS", rounds)
         again = spectrogram(front, waveform(front, expected))
         distances.append(float((again[1:-1] - expected[1:-2])[loud].abs().mean()))
     assert distances[0] > 1.2 * distances[1]

@@ -124,7 +124,7 @@ def _decorate(function: Any) -> Any:
 
 
 def _arguments(kinds: Any) -> Any:
-    """Return a function that turns `entries.packed` arguments back into a tuple of these types."""
+    """Return a function that turns arguments of `entries._packed` back into a tuple of these types."""
 
     def arguments(_: Any, numbers: Any) -> Any:
         def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:

@@ -29,7 +29,13 @@ class Stack(NamedTuple):
 
 @compiled
 def part_of(stack: Stack, layer: int, part: int) -> Floats:
-    """Flatten a matrix: row after row, or in panels if it belongs to a linear layer. (F * D,)"""
+    """Flatten a matrix: row after row, or in panels if it belongs to a linear layer. (F * D,)
+
+    Args:
+        stack: has the weights.
+        layer: the number of the block.
+        part: the number of the matrix in `stack_parts`.
+    """
     at, rows, columns = stack.places[layer, part, 0], stack.places[layer, part, 1], stack.places[layer, part, 2]
     return stack.floats[at : at + rows * columns]
 
@@ -78,7 +84,14 @@ def activate(x: Floats, kind: int) -> None:
 
 @compiled
 def normalize(x: Floats, stack: Stack, layer: int, part: int) -> Floats:
-    """(x - mean) / sqrt(variance + eps) * gain + bias; RMSNorm has no mean. (R, D), gain and bias (2, D) -> (R, D)"""
+    """(x - mean) / sqrt(variance + eps) * gain + bias; RMSNorm has no mean. (R, D), gain and bias (2, D) -> (R, D)
+
+    Args:
+        x: the inputs.
+        stack: has the gain and bias, and says which of the two norms it is.
+        layer: the number of the block.
+        part: the number of the norm in `stack_parts`.
+    """
     norm, out, width = part_of(stack, layer, part), np.empty(x.shape, np.float32), x.shape[1]
     for r in range(len(x)):
         mean, square = ZERO, ZERO
@@ -109,7 +122,14 @@ def softmax(scores: Floats) -> None:
 
 @compiled
 def rotate(x: Floats, heads: int, position: int, frequencies: NDArray[np.float64]) -> None:
-    """Rotate each pair (x_i, x_{i + K/2}) of the first heads by its angle. (H*K,), (K/2,)"""
+    """Rotate each pair (x_i, x_{i + K/2}) of the first heads by its angle, in place. (H*K,), (K/2,)
+
+    Args:
+        x: queries or keys of one token, head after head.
+        heads: the number of heads to rotate.
+        position: the position of the token.
+        frequencies: radians per token; none for positions of another kind.
+    """
     half = len(frequencies)
     for i in range(half):
         cos, sin = Float(math.cos(position * frequencies[i])), Float(math.sin(position * frequencies[i]))

@@ -14,8 +14,8 @@ from ...model_handle import ModelHandle
 from ...rules import FloatArray, IntArray, Rules, Sources
 from ...search import nan_error
 from . import stack_parts as parts
+from .beam_loops import AnswerArrays, Jobs, Ruling
 from .entries import AS_PYTHON, Entries
-from .hypotheses import AnswerArrays, Jobs, Ruling
 from .jit import is_disabled
 from .machine_code import discard, machine_code_file, prepare
 from .stacks import CacheArrays, new_cache
@@ -59,7 +59,7 @@ class LoopsEngine:
         return _run(self.loops, self.model, batch, rules, min(self.threads, engine_threads()))
 
     @contextmanager
-    def prefill(self, sources: Sources, steps: int) -> Iterator["LoopsDecoding"]:
+    def prefill(self, sources: Sources, steps: int) -> Iterator["_LoopsDecoding"]:
         """Read B sources. Those of a language model are texts without their last token."""
         if not self.model.decoder.shape.cross:
             sources = [source[max(0, len(source) - self.max_len + 1) :] for source in sources]
@@ -67,7 +67,7 @@ class LoopsEngine:
         longest = max(map(len, sources))
         capacity = steps if self.model.decoder.shape.cross else min(longest + steps, self.max_len)
         self.reserve_positions(max(longest, capacity))
-        yield LoopsDecoding(self.loops, self.model, sources, capacity)
+        yield _LoopsDecoding(self.loops, self.model, sources, capacity)
 
     def check_tokens(self, sources: Iterable[Iterable[int]], outputs: Iterable[Iterable[int]] = ()) -> None:
         """Raise ModelError if a token is beyond its vocabulary, since the loops don't check where they read."""
@@ -93,7 +93,7 @@ class LoopsEngine:
         self.model = load_model(self.config, self.handle.weights(), max(length, 2 * held), int8=self.int8)
 
 
-class LoopsDecoding:
+class _LoopsDecoding:
     """A batch being decoded: rows b * W to b * W + W - 1 of the cache are the beams of source b."""
 
     def __init__(self, loops: Entries, model: Model, sources: Sources, capacity: int) -> None:
@@ -182,7 +182,7 @@ def _loops() -> Entries:
     """Return the compiled loops. The first call on a machine compiles them."""
     if is_disabled():
         return AS_PYTHON
-    from .native import loaded  # it imports LLVM
+    from .entries import loaded  # it imports LLVM
 
     prepare()
     try:

@@ -1,31 +1,43 @@
-"""The machine code of the loops: where it is, whether it's there, and a process that compiles it.
+"""The engine of plain loops before it's opened: what it supports, and its machine code.
 
-It's compiled once for a machine and version, and all processes load the same file. Looking for it imports neither numba
-nor the loops.
+The code is compiled once for a machine and version, by a process of its own, and all processes load the same file.
+Looking for it imports neither numba nor the loops.
 """
 
 import hashlib
 import importlib.util
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Container
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from ....config import DecodeConfig, ModelConfig
 from ....config.messages import say
-from ....errors import ConfigError
-from ....folder.atomic import cache_folder
+from ....errors import ConfigError, TrainingError
+from ....folder.atomic import FolderLock, cache_folder, write_file
+from ...engine import cpu_obstacle, engine_threads
+from ...model_handle import ModelHandle
 from .jit import is_disabled
 
+if TYPE_CHECKING:
+    from .loops_engine import LoopsEngine
+
+_LOW = 5  # priority of a process that compiles: next to busy processes, it gets a quarter of a core
+_UNUSED = 30 * 24 * 3600  # seconds, until a folder is removed
 _AGAIN = 3600  # seconds after a failed attempt, in which no other one is made unasked
 _PROCESSOR = Path("/proc/cpuinfo")  # on Linux
 _FEATURES = ("model name", "flags", "Features", "CPU")  # the beginnings of its lines, on x86 and on ARM
 _ON_WINDOWS = ("BELOW_NORMAL_PRIORITY_CLASS", "CREATE_NEW_PROCESS_GROUP", "CREATE_NO_WINDOW")
+_ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu")
+_POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi")
 _started: dict[Path, "subprocess.Popen[bytes] | None"] = {}  # the process that has been started for a file, if any
 
 # What a process that compiles runs. It finds this package, and no other files beside it or in the working directory.
@@ -34,7 +46,7 @@ import sys
 sys.path.insert(0, sys.argv.pop(1))
 import clearhead
 del sys.path[0]
-from clearhead.decode.engines.loops.build import main
+from clearhead.decode.engines.loops.machine_code import main
 main()
 """
 _found: set[Path] = set()  # files that were there; what has been loaded stays when a file is removed
@@ -183,3 +195,116 @@ def _numba_version() -> str:
     if spec is None or not spec.origin:
         return ""
     return next((it.name for it in Path(spec.origin).parents[1].glob("numba-*.dist-info")), "")
+
+
+def build(path: Path, other: str) -> None:
+    """Compile the loops to a file, if it doesn't exist. If another process does, "wait" until it has, or "yield".
+
+    While they're compiled, there's an empty file with the suffix `.begun`. After that has failed, it has the reason.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        try:
+            lock = FolderLock(path.parent, say=lambda _: None)
+            break
+        except TrainingError:
+            if other == "yield":
+                return
+            time.sleep(0.1)
+    begun = path.with_suffix(".begun")
+    try:
+        if path.exists():
+            return
+        begun.write_text("")
+        if other == "yield" and hasattr(os, "nice"):
+            os.nice(_LOW)
+        from .compiler import object_code
+
+        code = object_code()
+
+        from .entries import check  # only now, since importing the loops marks what's to compile
+
+        check(code)
+        write_file(path, hashlib.sha256(code).digest() + code)
+        begun.unlink()
+        _remove_unused(path.parent)
+    except KeyboardInterrupt:
+        begun.unlink(missing_ok=True)
+        raise
+    except Exception as error:
+        begun.write_text(f"{type(error).__name__}: {error}", encoding="utf-8", errors="replace")
+        raise
+    finally:
+        lock.release()
+
+
+def _remove_unused(own: Path) -> None:
+    """Remove the machine code of other versions and environments that nothing has used for a month."""
+    for folder in own.parent.glob("loops-*"):
+        with suppress(OSError):
+            if folder != own and time.time() - folder.stat().st_mtime > _UNUSED:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> None:
+    """Build the file that's the first argument. The second one is "wait" or "yield"."""
+    build(Path(sys.argv[1]), sys.argv[2])
+
+
+class LoopsOpener:
+    """Opens a `LoopsEngine`, and says whether one can be opened and used."""
+
+    only_float32: ClassVar[bool] = True
+    precisions: ClassVar[tuple[str, ...]] = ("fp32", "int8")
+
+    @classmethod
+    def obstacle(cls, config: ModelConfig, device: str, formats: Container[str]) -> str:
+        """Return the reason why a model can't run here, or "".
+
+        Args:
+            config: the model's architecture.
+            device: a torch device; the engine runs on "cpu" only.
+            formats: not used, since the engine reads the weights themselves.
+        """
+        if found := cls.lacks() or cpu_obstacle(device):
+            return found
+        for setting, supported in (
+            ("topology", config.topology != "encoder-only"),
+            ("front", config.front == "tokens" or config.topology == "decoder-only"),
+            ("copy", not config.copy),
+            ("attention", config.attention == "softmax"),
+            ("positions", config.positions in _POSITIONS),
+            ("feed_forward", config.feed_forward in _ACTIVATIONS),
+            ("norm", config.norm in ("layer", "rms")),
+        ):
+            if not supported:
+                return f"it doesn't support model.{setting}={getattr(config, setting)!r}"
+        return cache_obstacle()
+
+    @classmethod
+    def lacks(cls) -> str:
+        """Return what isn't installed, or ""."""
+        return "" if importlib.util.find_spec("numba") else "it needs numba: pip install numba"
+
+    @classmethod
+    def waits(cls, decode: DecodeConfig, is_converted: Callable[[str], bool]) -> str:
+        if is_compiled():
+            return ""
+        return f"it can't be compiled here: {reason}" if (reason := failure()) else "it isn't compiled here yet"
+
+    @classmethod
+    def prepare(cls) -> None:
+        """Compile it. Raise ConfigError if that's impossible here."""
+        if reason := cls.lacks() or cache_obstacle():
+            raise ConfigError(f"the engine loops can't be compiled: {reason}", name="decode.engine", value="loops")
+        prepare()
+
+    prepare_later = staticmethod(prepare_later)
+    is_preparing = staticmethod(is_preparing)
+
+    @classmethod
+    def open(cls, model: ModelHandle, precision: str = "fp32") -> "LoopsEngine":
+        """Return an engine for the model. It uses all cores, or OMP_NUM_THREADS."""
+        from .loops_engine import LoopsEngine
+
+        return LoopsEngine(model, engine_threads(), precision)

@@ -30,7 +30,15 @@ class CacheArrays(NamedTuple):
 
 @compiled
 def new_cache(stack: Stack, sources: int, beam: int, tokens: int, memory: int) -> CacheArrays:
-    """Return memory for the keys and values of this many sources, tokens of each beam, and tokens of each source."""
+    """Return memory for keys and values.
+
+    Args:
+        stack: the decoder.
+        sources: number of sources at a time, B.
+        beam: number of hypotheses of each source.
+        tokens: maximum number of tokens of a hypothesis, T.
+        memory: maximum number of tokens of a source, S.
+    """
     shape, rows = stack.shape, sources * beam
     narrow, crossed = shape.kv_heads * shape.d_head, shape.layers if shape.cross else 0
     memory_rows = np.empty((sources, memory), np.int64)
@@ -47,7 +55,7 @@ def new_cache(stack: Stack, sources: int, beam: int, tokens: int, memory: int) -
 
 
 @compiled
-def embed(stack: Stack, rows: Ints) -> Floats:
+def _embed(stack: Stack, rows: Ints) -> Floats:
     """Embeddings times their scale, plus positions. (R, 4) -> (R, D)"""
     shape, embedding, positions = stack.shape, part_of(stack, 0, parts.EMBEDDING), part_of(stack, 0, parts.POSITIONS)
     width, size = shape.d_model, stack.places[0, parts.EMBEDDING, 1]
@@ -63,13 +71,13 @@ def embed(stack: Stack, rows: Ints) -> Floats:
 
 
 @compiled
-def before(x: Floats, stack: Stack, layer: int, norm: int) -> Floats:
+def _before(x: Floats, stack: Stack, layer: int, norm: int) -> Floats:
     """Return the input of a sub-layer: norm(x) in a pre-norm block, else x."""
     return normalize(x, stack, layer, norm) if stack.shape.pre_norm else x
 
 
 @compiled
-def after(x: Floats, added: Floats, stack: Stack, layer: int, norm: int) -> Floats:
+def _after(x: Floats, added: Floats, stack: Stack, layer: int, norm: int) -> Floats:
     """x + sublayer(norm(x)) in a pre-norm block, else norm(x + sublayer(x))."""
     for r in range(len(x)):
         for d in range(x.shape[1]):
@@ -78,10 +86,10 @@ def after(x: Floats, added: Floats, stack: Stack, layer: int, norm: int) -> Floa
 
 
 @compiled
-def feed_forward(x: Floats, stack: Stack, layer: int) -> Floats:
+def _feed_forward(x: Floats, stack: Stack, layer: int) -> Floats:
     """f(x W_1) W_2, or (f(x W_1) * x W_3) W_2 if gated, with the residual connection. (R, D) -> (R, D)"""
     width = stack.shape.d_ff
-    inner = linear(before(x, stack, layer, parts.NORM_3), stack, layer, parts.INNER)
+    inner = linear(_before(x, stack, layer, parts.NORM_3), stack, layer, parts.INNER)
     for r in range(len(x)):
         activate(inner[r, :width], stack.shape.activation)
     if stack.shape.gated:
@@ -90,11 +98,11 @@ def feed_forward(x: Floats, stack: Stack, layer: int) -> Floats:
             for i in range(width):
                 gated[r, i] = inner[r, i] * inner[r, width + i]
         inner = gated
-    return after(x, linear(inner, stack, layer, parts.OUTER), stack, layer, parts.NORM_3)
+    return _after(x, linear(inner, stack, layer, parts.OUTER), stack, layer, parts.NORM_3)
 
 
 @compiled
-def attend(
+def _attend(
     stack: Stack, q: Floats, keys: Floats, values: Floats, places: Ints, first: int, end: int, query: int, out: Floats
 ) -> None:
     """softmax(q K^T + bias) V for one query, over the keys at positions first to end - 1 (Equation 1).
@@ -115,7 +123,7 @@ def attend(
                     score += mine[i] * theirs[i]
                 scores[h, s - first] = score
     if query >= 0:
-        add_bias(stack, scores, first - query)
+        _add_bias(stack, scores, first - query)
     for h in range(heads):
         softmax(scores[h])
     for i in range(heads * width):
@@ -132,7 +140,7 @@ def attend(
 
 
 @compiled
-def add_bias(stack: Stack, scores: Floats, first: int) -> None:
+def _add_bias(stack: Stack, scores: Floats, first: int) -> None:
     """Add the bias of relative positions or ALiBi to scores (H, S). The first key is at the distance `first`."""
     near, slopes = part_of(stack, 0, parts.NEAR), part_of(stack, 0, parts.SLOPES)
     width = stack.places[0, parts.NEAR, 2]
@@ -146,7 +154,7 @@ def add_bias(stack: Stack, scores: Floats, first: int) -> None:
 
 
 @compiled
-def encode(stack: Stack, tokens: Ints) -> Floats:
+def _encode(stack: Stack, tokens: Ints) -> Floats:
     """Read a source. (S,) -> (S, D)"""
     shape, length = stack.shape, len(tokens)
     wide, narrow = shape.heads * shape.d_head, shape.kv_heads * shape.d_head
@@ -154,25 +162,33 @@ def encode(stack: Stack, tokens: Ints) -> Floats:
     rows, places = np.zeros((length, 4), np.int64), np.zeros(length, np.int64)
     for s in range(length):
         rows[s, TOKEN], rows[s, POSITION] = tokens[s], s
-    x = embed(stack, rows)
+    x = _embed(stack, rows)
     for layer in range(shape.layers):
-        qkv = linear(before(x, stack, layer, parts.NORM_1), stack, layer, parts.QKV)
+        qkv = linear(_before(x, stack, layer, parts.NORM_1), stack, layer, parts.QKV)
         for s in range(length):
             rotate(qkv[s], shape.heads + shape.kv_heads, s, stack.frequencies)
             copy(qkv[s, wide : wide + narrow], past[0, 0, s])
             copy(qkv[s, wide + narrow :], past[1, 0, s])
         mixed = np.empty((length, wide), np.float32)
         for s in range(length):
-            attend(stack, qkv[s], past[0], past[1], places, 0, length, s, mixed[s])
-        x = after(x, linear(mixed, stack, layer, parts.OUT), stack, layer, parts.NORM_1)
-        x = feed_forward(x, stack, layer)
+            _attend(stack, qkv[s], past[0], past[1], places, 0, length, s, mixed[s])
+        x = _after(x, linear(mixed, stack, layer, parts.OUT), stack, layer, parts.NORM_1)
+        x = _feed_forward(x, stack, layer)
     return normalize(x, stack, 0, parts.FINAL_NORM) if shape.final_norm else x
 
 
 @compiled
 def remember(encoder: Stack, decoder: Stack, tokens: Ints, source: int, cache: CacheArrays) -> None:
-    """Encode a source, and write its keys and values for every block of the decoder."""
-    states, narrow = encode(encoder, tokens), decoder.shape.kv_heads * decoder.shape.d_head
+    """Encode a source, and write its keys and values for every block of the decoder.
+
+    Args:
+        encoder: reads the source.
+        decoder: projects the encoder's output to keys and values.
+        tokens: the source (S,).
+        source: its number in the cache.
+        cache: changed in place.
+    """
+    states, narrow = _encode(encoder, tokens), decoder.shape.kv_heads * decoder.shape.d_head
     for layer in range(decoder.shape.layers):
         both = linear(states, decoder, layer, parts.CROSS_KV)
         for s in range(len(tokens)):
@@ -183,16 +199,21 @@ def remember(encoder: Stack, decoder: Stack, tokens: Ints, source: int, cache: C
 
 @compiled
 def read(stack: Stack, rows: Ints, cache: CacheArrays) -> Floats:
-    """Read tokens with the decoder, each with its place in the cache, source and position. (R, 4) -> states (R, D)
+    """Read tokens with the decoder. (R, 4) -> states (R, D)
 
     Tokens of one text may be read at once: all keys are written before any query attends.
+
+    Args:
+        stack: the decoder.
+        rows: the tokens to read, each with its place in the cache, source and position.
+        cache: keys and values of earlier tokens. Those of the new ones are added.
     """
     shape, count = stack.shape, len(rows)
     wide, narrow, capacity = shape.heads * shape.d_head, shape.kv_heads * shape.d_head, cache.past.shape[3]
-    x, mixed = embed(stack, rows), np.empty((count, wide), np.float32)
+    x, mixed = _embed(stack, rows), np.empty((count, wide), np.float32)
     for layer in range(shape.layers):
         keys, values = cache.past[0, layer], cache.past[1, layer]
-        qkv = linear(before(x, stack, layer, parts.NORM_1), stack, layer, parts.QKV)
+        qkv = linear(_before(x, stack, layer, parts.NORM_1), stack, layer, parts.QKV)
         for r in range(count):
             place, position, at = rows[r, PLACE], rows[r, POSITION], rows[r, POSITION] % capacity
             rotate(qkv[r], shape.heads + shape.kv_heads, position, stack.frequencies)
@@ -202,22 +223,29 @@ def read(stack: Stack, rows: Ints, cache: CacheArrays) -> Floats:
         for r in range(count):
             places, end = cache.history[rows[r, PLACE]], rows[r, POSITION] + 1
             first = max(0, end - min(shape.window, capacity))
-            attend(stack, qkv[r], keys, values, places, first, end, end - 1, mixed[r])
-        x = after(x, linear(mixed, stack, layer, parts.OUT), stack, layer, parts.NORM_1)
+            _attend(stack, qkv[r], keys, values, places, first, end, end - 1, mixed[r])
+        x = _after(x, linear(mixed, stack, layer, parts.OUT), stack, layer, parts.NORM_1)
         if shape.cross:
             keys, values = cache.memory[0, layer], cache.memory[1, layer]
-            q = linear(before(x, stack, layer, parts.NORM_2), stack, layer, parts.CROSS_Q)
+            q = linear(_before(x, stack, layer, parts.NORM_2), stack, layer, parts.CROSS_Q)
             for r in range(count):
                 source = rows[r, SOURCE]
-                attend(stack, q[r], keys, values, cache.memory_rows[source], 0, cache.lengths[source], -1, mixed[r])
-            x = after(x, linear(mixed, stack, layer, parts.CROSS_OUT), stack, layer, parts.NORM_2)
-        x = feed_forward(x, stack, layer)
+                _attend(stack, q[r], keys, values, cache.memory_rows[source], 0, cache.lengths[source], -1, mixed[r])
+            x = _after(x, linear(mixed, stack, layer, parts.CROSS_OUT), stack, layer, parts.NORM_2)
+        x = _feed_forward(x, stack, layer)
     return normalize(x, stack, 0, parts.FINAL_NORM) if shape.final_norm else x
 
 
 @compiled
 def write_states(stack: Stack, rows: Ints, cache: CacheArrays, out: Floats) -> None:
-    """Read tokens with the decoder, and write their states. (R, 4) -> (R, D)"""
+    """Do the same as `read`, and write the states. (R, 4) -> (R, D)
+
+    Args:
+        stack: the decoder.
+        rows: the tokens to read.
+        cache: keys and values of earlier tokens. Those of the new ones are added.
+        out: gets the states.
+    """
     states = read(stack, rows, cache)
     for r in range(len(rows)):
         copy(states[r], out[r])
@@ -225,7 +253,13 @@ def write_states(stack: Stack, rows: Ints, cache: CacheArrays, out: Floats) -> N
 
 @compiled
 def project(x: Floats, stack: Stack, logits: Floats) -> None:
-    """Score the vocabulary. (R, D) -> logits (R, V)"""
+    """Score the vocabulary. (R, D) -> logits (R, V)
+
+    Args:
+        x: states of the decoder, which are scaled in place.
+        stack: the decoder.
+        logits: gets the scores in its first rows.
+    """
     if stack.shape.logit_scale != Float(1):
         for r in range(len(x)):
             for d in range(x.shape[1]):

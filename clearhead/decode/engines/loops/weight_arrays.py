@@ -54,7 +54,13 @@ class Model(NamedTuple):
 
 
 def load_model(config: ModelConfig, weights: Weights, positions: int, *, int8: bool = False) -> Model:
-    """Return a model's arrays, with this many positions. `weights` may lack all but one name of a tied matrix.
+    """Return a model's arrays.
+
+    Args:
+        config: settings of the model.
+        weights: may lack all but one name of a tied matrix.
+        positions: number of rows of a table of positions, at most `max_len`.
+        int8: quantise the linear layers.
 
     Raises:
         ModelError: names or shapes don't fit the configuration, by which the loops compute where they read and write.
