@@ -16,7 +16,10 @@ from clearhead.cli.entry import VERBS
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     "model/**/*.py",
-    "decode/*.py",
+    "decode/**/*.py",
+    "folder/*.py",
+    "tokenization/*.py",
+    "loading.py",
     "pictures/*.py",
     "inspection/**/*.py",
     "scoring/**/*.py",

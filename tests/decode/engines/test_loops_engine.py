@@ -327,7 +327,7 @@ sys.modules["torch"] = None
 from clearhead.config import ModelConfig
 from clearhead.decode.beams import Request
 from clearhead.decode.engine import Batch
-from clearhead.decode.engines.loops.loops_engine import LoopsEngine
+from clearhead.decode.engines.loops.machine_code import LoopsOpener
 from clearhead.decode.rules import Rules
 
 class Handle:
@@ -338,7 +338,7 @@ class Handle:
 
 rules = Rules(eos=2, suppress=(0, 1, 3), beam=2)
 batch = Batch([[5, 6, 2], [9, 2]], np.array([1, 1]), [Request(max_steps=4)] * 2, rules.suppress)
-for some in LoopsEngine(Handle(), 1).search(batch, rules):
+for some in LoopsOpener.open(Handle()).search(batch, rules):
     print(*some[0].ids, f"{some[0].score:.3f}")
 print("imported numba" if "numba" in sys.modules else "loaded", file=sys.stderr)
 """

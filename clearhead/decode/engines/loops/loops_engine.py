@@ -15,9 +15,7 @@ from ...rules import FloatArray, IntArray, Rules, Sources
 from ...search import nan_error
 from . import stack_parts as parts
 from .beam_loops import AnswerArrays, Jobs, Ruling
-from .entries import AS_PYTHON, Entries
-from .jit import is_disabled
-from .machine_code import discard, machine_code_file, prepare
+from .entries import Entries
 from .stacks import CacheArrays, new_cache
 from .weight_arrays import Model, load_model
 
@@ -32,15 +30,15 @@ class LoopsEngine:
     """Runs encoder-decoder and decoder-only models on the CPU, without torch.
 
     Args:
+        loops: the compiled functions.
         threads: number of threads, which decode different sources.
         precision: that of the linear layers.
     """
 
-    def __init__(self, handle: ModelHandle, threads: int, precision: str = "fp32") -> None:
+    def __init__(self, handle: ModelHandle, loops: Entries, threads: int, precision: str = "fp32") -> None:
         self.handle, self.config, self.threads, self.max_len = handle, handle.config, threads, handle.config.max_len
-        self.int8 = precision == "int8"
+        self.loops, self.int8 = loops, precision == "int8"
         self.model = load_model(self.config, handle.weights(), _POSITIONS, int8=self.int8)
-        self.loops = _loops()
 
     @property
     def overflow(self) -> str:
@@ -176,21 +174,6 @@ def _supports(batch: Batch, rules: Rules) -> bool:
     stops = any(request.should_stop is not None for request in batch.requests)
     tokens = len(batch.sources) * rules.beam * _steps(batch.requests)
     return simple and not stops and rules.beam <= _WIDEST and tokens <= _FOUND_NUMBERS
-
-
-def _loops() -> Entries:
-    """Return the compiled loops. The first call on a machine compiles them."""
-    if is_disabled():
-        return AS_PYTHON
-    from .entries import loaded  # it imports LLVM
-
-    prepare()
-    try:
-        return loaded(machine_code_file())
-    except OSError:  # the file is damaged, or was removed after it was found
-        discard()
-        prepare()
-        return loaded(machine_code_file())
 
 
 def _run(loops: Entries, model: Model, batch: Batch, rules: Rules, threads: int) -> Answers:

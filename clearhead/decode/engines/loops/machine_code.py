@@ -28,6 +28,7 @@ from ...model_handle import ModelHandle
 from .jit import is_disabled
 
 if TYPE_CHECKING:
+    from .entries import Entries
     from .loops_engine import LoopsEngine
 
 _LOW = 5  # priority of a process that compiles: next to busy processes, it gets a quarter of a core
@@ -251,6 +252,21 @@ def main() -> None:
     build(Path(sys.argv[1]), sys.argv[2])
 
 
+def _loops() -> "Entries":
+    """Return the compiled loops. The first call on a machine compiles them."""
+    from .entries import AS_PYTHON, loaded
+
+    if is_disabled():
+        return AS_PYTHON
+    prepare()
+    try:
+        return loaded(machine_code_file())
+    except OSError:  # the file is damaged, or was removed after it was found
+        discard()
+        prepare()
+        return loaded(machine_code_file())
+
+
 class LoopsOpener:
     """Opens a `LoopsEngine`, and says whether one can be opened and used."""
 
@@ -307,4 +323,4 @@ class LoopsOpener:
         """Return an engine for the model. It uses all cores, or OMP_NUM_THREADS."""
         from .loops_engine import LoopsEngine
 
-        return LoopsEngine(model, engine_threads(), precision)
+        return LoopsEngine(model, _loops(), engine_threads(), precision)
