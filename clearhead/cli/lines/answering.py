@@ -109,7 +109,7 @@ class LineAnswers:
         self.engines = Engines()
 
     def printed(self, record: Any, text: str, notes: tuple[str, ...]) -> Printed:
-        """Return the output for a record, or a mark if its confidence is too low.
+        """Return the output for a record, in which an answer is marked if its confidence is too low.
 
         Args:
             record: the answer with its scores, for JSON and for its confidence.
