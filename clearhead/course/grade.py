@@ -18,6 +18,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from ..errors import DataError
 from ..folder.atomic import write_file
 from ..pictures.plain_page import document
@@ -260,8 +262,6 @@ def _cell(number: float, largest: float) -> str:
 
 def _main(arguments: Sequence[str]) -> None:
     """Grade in this process: arguments are the folder, the name of the exercise and the file to write."""
-    import torch
-
     folder, name, report = arguments
     torch.set_num_threads(1)
     torch.manual_seed(0)

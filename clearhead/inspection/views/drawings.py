@@ -9,6 +9,7 @@ import numpy as np
 from ...pictures.canvas import FAINT, INK, PALE, STRONG, WARM, drawing, readable
 from ...pictures.figures import attention_heatmap
 from .attribution import Attribution
+from .explanation import Explanation
 from .head_grid import heads_of
 from .lens import Lens, LensLayer
 from .search_tree import Node, SearchTree
@@ -16,15 +17,13 @@ from .search_tree import Node, SearchTree
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from .explanation import Explanation
-
 _STRIP = 12  # maximum number of positions side by side
 _NOTE = 60  # characters in a line of a note
 _FADED = "#e3e7ec"
 _FATES = {"kept": STRONG, "ended": WARM, "dropped": FAINT}
 
 
-def draw_heads(explanation: "Explanation", place: str, layer: int | None, path: Path) -> None:
+def draw_heads(explanation: Explanation, place: str, layer: int | None, path: Path) -> None:
     """Draw the weights of all heads of a layer, or of all layers (one row each), with the entropy below each head.
 
     Args:
@@ -46,7 +45,7 @@ def draw_heads(explanation: "Explanation", place: str, layer: int | None, path: 
     attention_heatmap(np.concatenate(weights), columns, rows, path, title, names=names, across=across)
 
 
-def draw_alignment(explanation: "Explanation", layer: int | None, path: Path) -> None:
+def draw_alignment(explanation: Explanation, layer: int | None, path: Path) -> None:
     """Draw the attention of each word of the answer (a row) to each word of the text, averaged over heads.
 
     Args:
