@@ -33,14 +33,9 @@ def explain(
     trace: Trace | None = None,
     choice: Choice | None = None,
     search: SearchTree | None = None,
-    prefix: Sequence[int] = (),
-    forced: Sequence[int] = (),
     unknown: Sequence[str] | None = None,
-    span: tuple[int, int] | None = None,
-    context: str = "",
-    in_context: Sequence[tuple[int, int] | None] = (),
 ) -> Explanation:
-    """Explain a model's output for a source.
+    """Explain a model's output for a source. Attributes that only some tasks have are left at their defaults.
 
     Args:
         forward: the pass over the source, with the answer.
@@ -63,17 +58,12 @@ def explain(
         outputs=tuple(choice.pieces(choice.said)) if isinstance(choice, Words) else (),
         forward=forward,
         choice=choice,
-        prefix=tuple(prefix),
-        forced=tuple(forced),
         unknown=tuple(unknown),
         source_words=(*[-1] * config.model.begins, *word_indices(tokenizers.source, source)) if aligned else (),
         flow=tuple(dimension_flow(forward.model, forward.inputs[0], forward.inputs[-1])),
         trace=trace,
         config=config,
         search=None if search is None else replace(search, note=trace.note),
-        span=span,
-        context=context,
-        in_context=tuple(in_context),
         codebook=tokenizers.target if isinstance(tokenizers.target, Codebook) else None,
         draw_page=page_frame,
     )

@@ -358,7 +358,7 @@ class Sequences(Task):
         answer = self.text(best.ids)
         forward = Pass(model=model, inputs=(read, inputs), pieces=self.tokenizers.pieces, targets=said,
                        said=target.pieces(said), hidden=self.special.unk, answer=again)  # fmt: skip
-        return explain(
+        explanation = explain(
             forward,
             self.tokenizers,
             replace(self.config, decode=decode),
@@ -367,9 +367,9 @@ class Sequences(Task):
             {"score": best.score, "log_probability": best.log_probability},
             choice=Words.of_text(answer, best.ids, said, target),
             search=None if session.diverse else tree.finish(hypotheses, self.text),
-            prefix=prefix,
-            forced=[n for n in range(len(said)) if n < len(prefix) or n == longest],
         )
+        forced = tuple(n for n in range(len(said)) if n < len(prefix) or n == longest)
+        return replace(explanation, prefix=tuple(prefix), forced=forced)
 
     def _readable(self, source: Any) -> Sequence[int]:
         """Return an encoded source. Raise a DataError if it's blank, or longer than the model can read."""

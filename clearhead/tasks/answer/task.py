@@ -219,7 +219,7 @@ class QuestionAnswering(Task):
         if answer.text:
             of_text = on_device(window.visible([0]), self.config.train.device)
             [[(_, span), *_]] = best_spans(trace["head"].output, of_text, 1)
-        return explain(
+        explanation = explain(
             replace(forward, targets=span, said=[answer.text or "no answer"]),
             self.tokenizers,
             self.config,
@@ -228,10 +228,9 @@ class QuestionAnswering(Task):
             {"score": answer.score},
             trace=trace,
             unknown=window.unknown(0, source),
-            span=span if answer.text else None,
-            context=context,
-            in_context=window.places(0),
         )
+        found, places = span if answer.text else None, tuple(window.places(0))
+        return replace(explanation, span=found, context=context, in_context=places)
 
     def _best_window(
         self, model: Any, question: str, context: str, search: DecodeConfig

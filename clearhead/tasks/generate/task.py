@@ -262,7 +262,7 @@ class Generation(Task):
         tokens = torch.tensor([inputs], device=self.config.train.device)
         forward = Pass(model=model, inputs=(tokens,), pieces=self.tokenizers.pieces, targets=new,
                        said=target.pieces(new), hidden=self.special.unk, answer=again)  # fmt: skip
-        return explain(
+        explanation = explain(
             forward,
             self.tokenizers,
             replace(self.config, decode=search),
@@ -271,10 +271,10 @@ class Generation(Task):
             {"score": best.score, "log_probability": best.log_probability},
             choice=Words.of_tokens(said, target, begins),
             search=None if session.diverse else tree.finish(hypotheses, target.decode),
-            prefix=prefix,
-            forced=range(min(len(prefix), len(new))),
             unknown=unknown_texts(target, shown),
         )
+        forced = range(min(len(prefix), len(new)))
+        return replace(explanation, prefix=tuple(prefix), forced=tuple(forced))
 
     def _one_window(self, model: Any, search: DecodeConfig, size: int) -> tuple[DecodeConfig, Session]:
         """Return settings and a session to continue `size` tokens in one window. Raise DataError if they don't fit."""
