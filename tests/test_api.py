@@ -15,10 +15,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from clearhead import loading
 from clearhead.api import Translator, load, train
 from clearhead.config import Config, DecodeConfig
 from clearhead.errors import ConfigError, DataError, ModelError, TrainingError
-from clearhead.folder import model_folder as model_folder_module
 from clearhead.folder.checkpoint import RunFolder
 from clearhead.folder.manifest import digest, mark_finished, read_verified
 from clearhead.folder.model_folder import model_files, save_files
@@ -262,7 +262,7 @@ def test_the_weights_are_read_when_they_are_needed(model_folder: Path, monkeypat
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("the weights were read")
 
-    monkeypatch.setattr(model_folder_module, "load_model_folder", fail)
+    monkeypatch.setattr(loading, "load_model_folder", fail)
     app = load(model_folder, device="cpu")
     assert app.decode_config().beam and app.reading("I am hungry.").cut == 0 and str(model_folder) in repr(app)
     with pytest.raises(AssertionError):
