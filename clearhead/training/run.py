@@ -161,8 +161,10 @@ def _open_run(
         say = None if options.shows_progress else options.say
         progress = opened.enter_context(Progress(config.train.steps, unit=unit, say=say))
         if (valid := prepared.valid) is not None and not config.train.begins_trained:
-            watched = model, prepared.task, prepared.examples, valid, config.train, progress.message, str(folder.path)
-            on_eval.append(EarlyWarnings(*watched).on_eval)
+            watched = model, prepared.task, prepared.examples, valid, config, progress.message, str(folder.path)
+            warnings = EarlyWarnings(*watched)
+            on_step.append(warnings.on_step)
+            on_eval.append(warnings.on_eval)
         yield Run(folder, log, progress, stop, tuple(on_step), tuple(on_eval), options.processes)
 
 

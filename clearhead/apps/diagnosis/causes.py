@@ -48,6 +48,11 @@ CAUSES: Mapping[str, Cause] = {
         "remove these pairs from the training data",
         _SYMPTOMS,
     ),
+    "same_source": Cause(
+        "most sources are the same text",
+        "check how the file was made, or name the right column: --source-column=NAME",
+        ("unrelated", *_SYMPTOMS, *_RATES),
+    ),
     "same_target": Cause("most targets are the same text", "check how the file was made", ("unrelated", *_SYMPTOMS)),
     "other_validation": Cause(
         "the validation data is unlike the training data", "hold out a part of the training data", _SYMPTOMS

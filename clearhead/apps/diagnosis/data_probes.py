@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...config import settings
 from ...errors import ClearheadError
 from ...readers.columns import is_number
 from ...tasks.classify.examples import LabelledExamples
+from ...tasks.classify.task import Classification
 from ...tasks.examples import Examples
 from ...tasks.generate.examples import Blocks
 from ...tasks.sequences import Sequences as TextToText
@@ -23,6 +25,7 @@ from .diagnosed_run import Subject, sampled
 _COMPARED, _WORDS, _SHUFFLES = 3000, 150, 10  # examples and frequent words to compare, and permutations of the targets
 _WINDOW = 16  # tokens of running text that count as the same passage
 _FEW = 200  # different examples
+_SAMPLES = 1 << 14  # of a recording
 
 
 def data_probes(subject: Subject) -> Iterator[Finding]:
@@ -37,9 +40,11 @@ def data_probes(subject: Subject) -> Iterator[Finding]:
 
 def _relation(subject: Subject) -> Finding | None:
     rows, examples = subject.rows, subject.data.examples if subject.data else None
-    if rows is None or not isinstance(examples, Examples) or "text" not in type(subject.task).modalities:
+    if not isinstance(examples, Examples):
         return None
     if subject.config.data.modality != "text":
+        return _relation_of_media(subject, examples)
+    if rows is None or "text" not in type(subject.task).modalities:
         return None
     ratio, doubt = relation(rows.sources, rows.targets)
     if not ratio:
@@ -50,6 +55,8 @@ def _relation(subject: Subject) -> Finding | None:
         return Finding("relation of sources and targets", measured, numbers)
     doubt *= min(len(rows) / 500, 1.0)
     numeric = [sum(map(is_number, side)) / len(side) for side in (rows.sources, rows.targets)]
+    if subject.config.data.label_kind == "number":
+        numeric[1] = 0.0  # as they should be, so that says nothing about the column
     better = _other_column(subject)
     blames = [Blame("unrelated", doubt)]
     side = "--label" if isinstance(examples, LabelledExamples) else "--target-column"
@@ -66,11 +73,18 @@ def _relation(subject: Subject) -> Finding | None:
 def relation(sources: Sequence[str], targets: Sequence[str]) -> tuple[float, float]:
     """Return how much more often words of both sides occur together than in shuffled data, and the uncertainty of that.
 
-    The sum of all squared correlations between frequent words of both sides is compared with those for shuffled
-    targets. Lengths count as a word. The doubt is 1 if data is like the shuffled one, and 0 if it's surely related.
+    See `relation_of`. Lengths count as a word.
+    """
+    one, other = (text_features(list(side)[:_COMPARED]) for side in (sources, targets))
+    return relation_of(one, other)
+
+
+def relation_of(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[float, float]:
+    """Compare the sum of all squared correlations between features of both sides with that for shuffled targets.
+
+    (N, F), (N, G) -> their ratio, and a doubt: 1 if data is like the shuffled one, and 0 if it's surely related.
     Returns (0, 0) if one side is always the same.
     """
-    one, other = (_features(list(side)[:_COMPARED]) for side in (sources, targets))
     if not one.shape[1] or not other.shape[1] or len(one) < 50:
         return 0.0, 0.0
     dice = np.random.default_rng(0)
@@ -81,7 +95,7 @@ def relation(sources: Sequence[str], targets: Sequence[str]) -> tuple[float, flo
     return strength / mean, math.exp(-((max(z, 0.0) / 6) ** 2))
 
 
-def _features(texts: Sequence[str]) -> NDArray[np.float64]:
+def text_features(texts: Sequence[str]) -> NDArray[np.float64]:
     """Return which frequent words each text has, and its length, with mean 0 and norm 1 in each column. (N, F)"""
     words = [frozenset(_words(text)) | {text} for text in texts]
     counts: dict[str, int] = {}
@@ -96,9 +110,44 @@ def _features(texts: Sequence[str]) -> NDArray[np.float64]:
             found[row, place[word]] = 1
     numeric = all(map(is_number, texts))
     found[:, -1] = [float(text) if numeric else math.log(1 + len(text)) for text in texts]
-    found -= found.mean(0)
-    norms = np.linalg.norm(found, axis=0)
-    return found[:, norms > 1e-9] / norms[norms > 1e-9]
+    return _normalised(found)
+
+
+def _normalised(features: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give each column the mean 0 and the norm 1, and leave out constant ones. (N, F)"""
+    features = features - features.mean(0)
+    norms = np.linalg.norm(features, axis=0)
+    return features[:, norms > 1e-9] / norms[norms > 1e-9]
+
+
+def _relation_of_media(subject: Subject, examples: Examples) -> Finding | None:
+    """Compare the brightness of parts of an image, or the spectrum of a recording, with the labels or words.
+
+    They may be related in another way. So there's no blame if the model loses by the sources of other examples.
+    """
+    if not isinstance(subject.task, TextToText | Classification):
+        return None
+    rows = np.random.default_rng(0).permutation(len(examples))[:_COMPARED]
+    sources = media_features([examples.sources.array(i) for i in rows], subject.config.data.modality)
+    targets = [" ".join(map(str, examples.targets.array(i))) for i in rows]
+    ratio, doubt = relation_of(sources, text_features(targets))
+    if not ratio:
+        return None
+    own, other = subject.use_of_sources or (1.0, 1.0)
+    doubt *= min(len(rows) / 500, 1.0) * (1 - certainty(other / max(own, 1e-9) - 1, 0.1))
+    measured = (
+        f"simple properties of sources and targets occur together {ratio:.2f} times as strongly as in shuffled data"
+    )
+    numbers = {"strength": ratio, "doubt": doubt}
+    return Finding("relation of sources and targets", measured, numbers, [Blame("unrelated", doubt)])
+
+
+def media_features(arrays: Sequence[NDArray[Any]], modality: str) -> NDArray[np.float64]:
+    """Return the brightness of 64 parts of each image, or the energy of each recording in 32 bands. (N, F)"""
+    if modality == "audio":
+        arrays = [np.abs(np.fft.rfft(it[:_SAMPLES], _SAMPLES)) for it in arrays]
+    parts = [[float(part.mean()) for part in np.array_split(it, 32 if modality == "audio" else 64)] for it in arrays]
+    return _normalised(np.log1p(parts))
 
 
 def _words(text: str) -> Sequence[str]:
@@ -136,12 +185,13 @@ def _leak(subject: Subject) -> Finding | None:
         known, new = (_passages(it.documents.tokens) for it in (examples, held))
     elif isinstance(examples, Examples):
         known, new = (_rows(it) for it in (examples, held))
+        if isinstance(examples, LabelledExamples) and subject.config.data.modality == "text":
+            longest = subject.task.longest[0]  # truncated texts can be the same by that alone
+            new = [it for it, length in zip(new, held.sides[0].lengths) if length <= longest]
     else:
         return None
-    if not new:
-        return None
     seen = {*known}
-    share = sum(it in seen for it in new) / len(new)
+    share = sum(it in seen for it in new) / max(len(new), 1)
     what = "passages" if isinstance(examples, Blocks) else "examples"
     measured = f"{share:.0%} of {len(new):,} validation {what} are also in the training data"
     numbers, blames = {"share": share}, [Blame("leak", certainty(share, 0.25))]
@@ -149,7 +199,7 @@ def _leak(subject: Subject) -> Finding | None:
     if own is not None and other is not None:  # pairs of tokens are rarer in new data, but the tokens aren't
         numbers |= {"unigram_in_training": own.unigram, "unigram": other.unigram}
         measured += f"; by frequencies, their loss is {other.unigram:.2f}, and that of training data {own.unigram:.2f}"
-        blames.append(Blame("other_validation", certainty(other.unigram / max(own.unigram, 0.1) - 1.1, 0.2)))
+        blames.append(Blame("other_validation", certainty(other.unigram - own.unigram - 0.2, 0.4)))
     return Finding("validation data", measured, numbers, blames)
 
 
@@ -169,16 +219,19 @@ def _distinct(subject: Subject) -> Finding | None:
     if not isinstance(examples, Examples):
         return None
     count, copies = len({*_rows(examples)}), 0.0
+    if subject.rows is not None and subject.config.data.modality == "text":  # truncated texts can be the same by that
+        count = max(count, len({*zip(subject.rows.sources, subject.rows.targets)}))
     measured = f"{count:,} of {len(examples):,} training examples are different"
     blames = [Blame("few_examples", certainty(max(1 - count / _FEW, 0), 0.4))]
     if (rows := subject.rows) is not None and len(rows):
         copies = sum(a.strip() == b.strip() for a, b in zip(rows.sources, rows.targets)) / len(rows)
         measured += f"; {copies:.0%} have a target that equals the source"
         blames.append(Blame("copies", certainty(copies, 0.4)))
-        same = Counter(rows.targets).most_common(1)[0][1] / len(rows)
-        if isinstance(subject.task, TextToText):
-            measured += f"; {same:.0%} have the most common target"
-            blames.append(Blame("same_target", certainty(same, 0.3)))
+        sides = [("source", rows.sources, 0.4, 0.2), ("target", rows.targets, 0.0, 0.3)]
+        for side, texts, some, enough in sides[: 1 + isinstance(subject.task, TextToText)]:
+            same = Counter(texts).most_common(1)[0][1] / len(rows)
+            measured += f"; {same:.0%} have the most common {side}"
+            blames.append(Blame(f"same_{side}", certainty(same - some, enough)))
     if subject.config.data.split > 0.3 and not subject.config.data.valid:
         title = f"data.split={subject.config.data.split} leaves few examples to train on"
         blames.append(Blame("data.split", certainty(subject.config.data.split - 0.3, 0.3), "--split=0.02", title))
@@ -224,12 +277,16 @@ def _coverage(subject: Subject) -> Finding | None:
         words = sum(len(it.split()) for it in rows.sources)
         pieces = sum(map(len, task.tokenizers.source.encode_batch(rows.sources)))
         numbers["tokens_per_word"] = pieces / max(words, 1)
+        numbers["tokens_per_character"] = pieces / max(sum(map(len, rows.sources)), 1)
         measured += f", and a word of a source has {numbers['tokens_per_word']:.1f} tokens on average"
     if size is not None and usual is not None:
         measured += f"; the vocabulary has {size:,} tokens ({usual:,} are usual)"
     small = certainty(math.log2(usual / size) - 1, 1.5) if usual and size and size < usual else 0.0
     small *= subject.config.data.tokenizer in ("bpe", "unigram")
-    blames.append(Blame("vocabulary", 1 - (1 - certainty(unknown, 0.15)) * (1 - small), fix))
+    foreign = certainty(numbers.get("tokens_per_character", 0.0) - 1, 0.4)  # bytes, where there were no such texts
+    if subject.config.train.init_from:
+        fix = "leave out --init-from, or start from a model of such texts"
+    blames.append(Blame("vocabulary", 1 - (1 - certainty(unknown, 0.15)) * (1 - small) * (1 - foreign), fix))
     return Finding("vocabulary", measured, numbers, blames)
 
 
@@ -250,9 +307,14 @@ def _lengths(subject: Subject) -> Finding | None:
         )
     found = task.encoder(rows)
     dropped = len(found.skipped) / max(len(rows), 1)
-    cut = len([it for it in found.cut if "longer" in it.reason]) / max(len(rows), 1)
+    noticed = (*found.cut, *found.unknown)  # where a classifier reports texts that it truncates
+    cut = len([it for it in noticed if "longer" in it.reason]) / max(len(rows), 1)
     measured = f"{dropped:.0%} of the examples are dropped as too long, and {cut:.0%} are truncated"
-    blame = Blame("data.max_len", certainty(dropped + cut, 0.4), "--data.max_len=250", _short(limit))
+    usual = type(task).defaults.get("data.max_len", settings()["data.max_len"].default)
+    harm = cut * certainty(math.log2(usual / limit), 1.0) if limit < usual else 0.0  # beginnings may say enough
+    blame = Blame(
+        "data.max_len", certainty(dropped + harm, 0.4), f"--data.max_len={max(usual, 2 * limit)}", _short(limit)
+    )
     return Finding("lengths", measured, {"dropped": dropped, "cut": cut, "limit": limit}, [blame])
 
 

@@ -24,8 +24,10 @@ from ...model.restore import restore
 from ...model.transformer import build, evaluation
 from ...readers.pairs import Pairs
 from ...tasks.base import Task
+from ...tasks.classify.task import Classification
 from ...tasks.examples import Examples
 from ...tasks.registry import task_of
+from ...tasks.sequences import Sequences
 from ...tokenization.ragged import IntArray
 from ...tokenization.source_and_target import Tokenizers
 from ...training.choices.hyperparameters import choose_batch, choose_machine, choose_model, choose_schedule
@@ -37,6 +39,7 @@ from ...training.run_data import RunData, encode
 _SCORED, _TOKENS = 100, 3000  # held-out examples to answer, and held-out tokens in a loss
 _BATCH = 1024  # tokens of a batch
 _ROWS, _SAMPLED = 20_000, 3000  # of a file: rows to read, and to compare
+_STORED = ("model.tie", "model.image_size", "model.image_channels", "model.patch_size", "model.sample_rate")
 
 
 @dataclass(frozen=True)
@@ -125,12 +128,13 @@ class Subject:
             return kept[-1][1] if math.isfinite(kept[-1][1]) else math.inf
         return None
 
-    @property
+    @cached_property
     def unlearned(self) -> float:
-        """The share that is still to learn: 1 at the loss of frequencies, 0 well below it."""
-        if self.floors is None or self.reached is None:
-            return 1.0
-        below = 1 - self.reached / self.floors.lowest
+        """The share that is still to learn: 1 at the loss of frequencies, or of wrong sources, and 0 well below it."""
+        floor = self.floors.lowest if self.floors is not None else (self.use_of_sources or [0.0])[-1]
+        if not floor or self.reached is None:
+            return 0.5  # unknown
+        below = 1 - self.reached / floor
         return min(max(1 - below / 0.15, 0.0), 1.0)
 
     def can_shuffle(self) -> bool:
@@ -138,9 +142,13 @@ class Subject:
         held = self.held_out
         return isinstance(held, Examples) and len(held) > 1 and bool(held.sources.lengths.all())
 
-    def with_other_sources(self) -> Any:
-        """Return the held-out examples with the sources of others of similar length."""
-        return self.held_out.with_other_sources(max(len(self.held_out) // 10, 1))
+    @cached_property
+    def use_of_sources(self) -> tuple[float, float] | None:
+        """The loss of the model, and that with the sources of other examples of similar length; None without any."""
+        if self.weights is None or not self.can_shuffle() or not isinstance(self.task, Sequences | Classification):
+            return None
+        others = self.held_out.with_other_sources(max(len(self.held_out) // 10, 1))
+        return self.loss(self.model), self.loss(self.model, examples=others)
 
     # --- settings
 
@@ -156,7 +164,8 @@ class Subject:
             *("train.init_from", "train.seed", "train.steps", "train.epochs", "train.loss_on", "model.max_len"),
         )
         given = self.config.by_origin().get("user", {})
-        free = {"data.batch_tokens", "data.vocab_size"} | (set[str]() if steps else {"train.steps", "train.epochs"})
+        free = {"data.batch_tokens", "data.batch_sentences", "data.vocab_size"}
+        free |= set[str]() if steps else {"train.steps", "train.epochs"}
         values = {it: value for it, value in given.items() if it in kept or (it.startswith(fixed) and it not in free)}
         config = Config().assign({"train.task": self.config.train.task}, "user").override(values)
         config = type(self.task).settle(config.assign({"data.modality": self.config.data.modality}, "data"))
@@ -169,8 +178,8 @@ class Subject:
         size = len(examples) if isinstance(examples, Examples) else examples.tokens // 15
         config, _ = choose_model(config, size)
         facts = ("model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes", "model.max_len",
-                 "data.labels", "data.label_kind", "data.number_scale", "model.tie")  # fmt: skip
-        kept_facts = [it for it in facts if it not in given or it in values or it == "model.tie"]
+                 "data.labels", "data.label_kind", "data.number_scale", *_STORED)  # fmt: skip
+        kept_facts = [it for it in facts if it not in given or it in values or it in _STORED]
         config = config.assign({it: self.config.value(it) for it in kept_facts}, "data")
         config, _ = choose_batch(config, examples.tokens, "")
         plan = examples.batches(config.data.batch_tokens or 1024, 0, config.data.batch_sentences)

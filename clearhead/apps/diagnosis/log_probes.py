@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...training.report.floors import smoothing_floor
+from ...training.report.floors import memorises, smoothing_floor
 from .causes import Blame, Finding, certainty
 from .diagnosed_run import Subject
 
@@ -27,12 +27,17 @@ def _progress(subject: Subject) -> Iterator[Finding]:
     losses = subject.losses
     steps, values = np.array([it for it, _ in losses]), np.array([it for _, it in losses])
     norms = np.array([it["grad_norm"] for it in subject.log if "grad_norm" in it] or [0.0])
-    first, last, lowest = float(values[0]), float(values[-3:].mean()), float(values.min())
+    values = np.nan_to_num(values, nan=math.inf)
+    means = np.convolve(values, np.ones(min(3, len(values))), "valid") / min(3, len(values))
+    first, last, lowest = float(values[0]), float(means[-1]), float(means.min())
     measured = f"the training loss went from {first:.2f} to {last:.2f} in {steps[-1]:,} steps"
     lost = last - lowest > max(_LOST * abs(lowest), min(_LOST_AGAIN * (first - lowest), 0.1))
-    diverged = not math.isfinite(last) or (len(values) > 3 and lost)
+    known = values[np.isfinite(values)]
+    noise = float(np.abs(np.diff(known)).mean()) if len(known) > 1 else 0.0  # single batches differ by chance, too
+    diverged = not math.isfinite(last) or (len(values) > 3 and lost and last - lowest > noise)
     if diverged:
-        measured += f", after {lowest:.2f} at step {steps[int(values.argmin())]:,}: it diverged"
+        at = steps[len(values) - len(means) + int(means.argmin())]
+        measured += f", after {lowest:.2f} at step {at:,}: it diverged"
     size = subject.config.model.tgt_vocab_size or subject.config.model.n_classes
     smoothing = subject.config.train.label_smoothing
     numbers = {"first": first, "last": last, "lowest": lowest, "smoothing_floor": smoothing_floor(smoothing, size)}
@@ -77,7 +82,8 @@ def _validation(subject: Subject) -> Finding:
     half = next((value for step, value in curve if step >= curve[-1][0] / 2), newest)
     gain = (half - curve[-1][1]) / max(abs(newest), 1e-9)  # what the second half of the steps brought
     blames = []
-    if rise > _RISE:
+    trained = float(np.mean([it for _, it in subject.losses[-3:]] or [math.nan]))
+    if rise > _RISE and memorises(trained, values[best], subject.config):
         remedy = "--train.best=loss keeps the best weights" if kept else "add data, or raise --model.dropout"
         blames.append(Blame("overfitting", certainty(rise, 0.5) * (1.0 if kept else 0.6), remedy))
     usual, train = subject.usual_steps, subject.config.train
@@ -87,7 +93,7 @@ def _validation(subject: Subject) -> Finding:
         blames.append(Blame("train.patience", early, "--train.patience=0", ended))
     if usual is not None and steps[-1] < usual and gain > 0.02:
         few = certainty(math.log(usual / steps[-1]), math.log(8)) * certainty(subject.unlearned, 0.7)
-        blames.append(Blame("few_steps", few, f"--steps={usual}"))
+        blames.append(Blame("few_steps", few, f"--steps={usual}" if subject.finished else "--resume"))
         measured += f"; the second half of the {steps[-1]:,} steps lowered it by {gain:.0%} ({usual:,} steps are usual)"
     numbers = {
         "best": values[best],

@@ -23,7 +23,7 @@ from .diagnosed_run import Subject, mean_loss
 
 def model_probes(subject: Subject) -> Iterator[Finding]:
     """Yield the findings about the trained weights, as numbers and in use."""
-    if not subject.config.train.begins_trained:
+    if not subject.config.train.begins_trained or (subject.config.train.freeze and subject.start is not None):
         yield _changes(subject)
     if subject.data is None:
         return
@@ -53,8 +53,12 @@ def _changes(subject: Subject) -> Finding:
     measured = f"{share:.0%} of the weights are as before the first step; matrices moved by, in the median: {listed}"
     frozen = bool(subject.config.train.freeze)
     title = "parts of the model are frozen as random as they were"
-    cause = Blame("train.freeze" if frozen else "frozen", certainty(share, 0.25), "", title)
-    remedy = "leave out train.freeze, or start from a trained model with --init-from" if frozen else ""
+    weight = certainty(share, 0.25)
+    if subject.start is not None:  # these may be as good as they should be
+        weight, title = weight * subject.unlearned, "the frozen parts of the model keep it from learning"
+    cause = Blame("train.freeze" if frozen else "frozen", weight, "", title)
+    other = "" if subject.start is not None else ", or start from a trained model with --init-from"
+    remedy = f"leave out --freeze{other}" if frozen else ""
     return Finding("changed weights", measured, {"unchanged": share} | moved, [replace(cause, remedy=remedy)])
 
 
@@ -119,10 +123,9 @@ def _evenness(call: Any) -> float | None:
 
 def _sources(subject: Subject) -> Finding | None:
     """Compare the loss with that for the sources of other examples."""
-    if not subject.can_shuffle() or not isinstance(subject.task, Sequences | Classification):
+    if subject.use_of_sources is None:
         return None
-    own = subject.loss(subject.model)
-    other = subject.loss(subject.model, examples=subject.with_other_sources())
+    own, other = subject.use_of_sources
     share = (other - own) / max(own, 1e-9)
     measured = f"with the sources of other examples, the loss is {other:.2f} in place of {own:.2f}"
     weight = 0.6 * (1 - certainty(share, 0.02)) if math.isfinite(share) else 0.0

@@ -12,6 +12,7 @@ from typing import Any
 from ...config import DROPOUT, Recipe
 from ...config.values import spell
 from ...errors import ClearheadError
+from ...model.transformer import build
 from ...tokenization.ragged import IntArray
 from ...training.schedule import Schedule
 from ...training.update import Update, loss_of
@@ -28,6 +29,7 @@ _SKIPPED = ("model.max_len", "model.n_classes", "train.steps", "train.epochs", "
             "train.log_every", "train.best", "train.patience", "train.average", "train.eval_sentences", "train.watch",
             "train.tensorboard", "train.budget", "train.memory", "train.micro_batches", "train.compile",
             "train.activation_checkpointing", "train.init_from", "train.loss_on", "train.shard")  # fmt: skip
+_BATCHES = ("data.batch_tokens", "data.batch_sentences")
 _SIZES = ("model.d_model", "model.n_heads", "model.d_ff", "model.n_encoder_layers", "model.n_decoder_layers")
 
 
@@ -103,6 +105,8 @@ def trial_probes(subject: Subject) -> Iterator[Finding]:
     yield _one_batch(trials)
     yield from _rates(trials)
     yield from _settings(trials)
+    yield from _length(trials)
+    yield from _limits(subject)
 
 
 def _one_batch(trials: Trials) -> Finding:
@@ -154,7 +158,11 @@ def _rates(trials: Trials) -> Iterator[Finding]:
     far = abs(math.log10(best))  # short trainings like higher rates than long ones, so a factor of 3 is no error
     weight = certainty(gain, 1.5 * _ENOUGH) * certainty(far, 0.9 if best < 1 else 1.1)
     title = _rate_title(rate, rate * best)
-    blames = [Blame("train.lr", weight * _doubt(subject), f"--train.lr={rate * best:.2g}", title)] if best != 1 else []
+    blames = (
+        [Blame("train.lr", weight * _doubt(subject, losses[best]), f"--train.lr={rate * best:.2g}", title)]
+        if best != 1
+        else []
+    )
     by_rate = {f"{rate * it:.3g}": losses[it] for it in sorted(losses)}
     before = subject.loss(subject.initial())
     numbers = {"steps": trials.steps, "losses": by_rate, "before": before}
@@ -182,7 +190,9 @@ def _warmup(trials: Trials, best: float) -> Finding:
         if not subject.config.model.pre_norm:  # they need one (Xiong et al. 2020), which often shows only later
             weight = max(weight, 0.75 * subject.unlearned)
             measured += "; there was none, and post-norm models need one"
-        blames = [Blame("train.warmup", weight * _doubt(subject), f"--train.warmup={usual}", "there is no warmup")]
+        blames = [
+            Blame("train.warmup", weight * _doubt(subject, other), f"--train.warmup={usual}", "there is no warmup")
+        ]
     return Finding("warmup", measured, {"own": trials.own, "other": other}, blames)
 
 
@@ -190,7 +200,7 @@ def _settings(trials: Trials) -> Iterator[Finding]:
     """Compare the user's settings with the usual ones: all at once, then one by one if those are better."""
     subject = trials.subject
     users = [it for it in subject.config.by_origin().get("user", ()) if it not in _SKIPPED]
-    given = [it for it in users if it.startswith(("model.", "train.")) or it == "data.batch_tokens"]
+    given = [it for it in users if it.startswith(("model.", "train.")) or it in _BATCHES]
     usual = subject.usual()
     changed = [it for it in given if usual.value(it) != subject.config.value(it)]
     if not changed:
@@ -198,15 +208,16 @@ def _settings(trials: Trials) -> Iterator[Finding]:
         return
     try:
         all_usual = trials.run(usual)
-    except ClearheadError:
+    except ClearheadError as error:
+        yield Finding("settings", f"these can't be compared with the usual ones: {error.what}")
         return
     total = trials.gain(all_usual)
     measured = f"with the usual settings, {trials.steps} steps reach {all_usual:.2f} in place of {trials.own:.2f}"
     yield Finding("settings", measured, {"usual": all_usual, "own": trials.own, "changed": changed})
     if total < 0.02:
         return
-    groups = [[it] for it in changed if it not in _SIZES]
-    groups += [sizes] if (sizes := [it for it in changed if it in _SIZES]) else []
+    groups = [[it] for it in changed if it not in (*_SIZES, *_BATCHES)]
+    groups += filter(None, ([it for it in changed if it in together] for together in (_SIZES, _BATCHES)))
     for names in groups:
         try:
             config = subject.usual(*(it for it in given if it not in names))
@@ -217,7 +228,7 @@ def _settings(trials: Trials) -> Iterator[Finding]:
         now = ", ".join(f"{it}={spell(subject.config.value(it))}" for it in names)
         value = [f"--{it}={_spelled(config.value(it))}" for it in names]
         measured = f"without {now}, {trials.steps} steps reach {reached:.2f} in place of {trials.own:.2f}"
-        weight = certainty(gain, _enough(subject, names)) * _doubt(subject)
+        weight = certainty(gain, _enough(subject, names)) * _doubt(subject, reached)
         weight *= min(1.25 * gain / total, 1.0) if len(groups) > 1 else 1.0
         title = f"{now} slows the learning"
         if names == ["train.lr"]:
@@ -225,6 +236,39 @@ def _settings(trials: Trials) -> Iterator[Finding]:
             title = _rate_title(rate, usual_rate)
             weight *= certainty(abs(math.log10(rate / usual_rate)), 0.9)
         yield Finding(names[0], measured, {"gain": gain}, [Blame(names[0], weight, " ".join(value), title)])
+
+
+def _length(trials: Trials) -> Iterator[Finding]:
+    """Compare a run that's shorter than a short training with that."""
+    subject = trials.subject
+    steps = subject.losses[-1][0] if subject.losses else 0
+    if subject.reached is None or steps >= trials.steps:
+        return
+    measured = f"{trials.steps} steps reach {trials.own:.2f}, and the {steps:,} steps of the run {subject.reached:.2f}"
+    share = 1 - trials.own * (1 + trials.noise) / max(subject.reached, 1e-9)
+    blame = Blame("few_steps", certainty(share, 1.5 * _ENOUGH), f"--steps={subject.usual_steps}")
+    yield Finding("number of steps", measured, {"own": trials.own, "reached": subject.reached}, [blame])
+
+
+def _limits(subject: Subject) -> Iterator[Finding]:
+    """Look for a small size or window in a run that learned little. What they prevent doesn't show in few steps."""
+    given, usual = subject.config.by_origin().get("user", {}), subject.usual()
+    for name in (sizes := [it for it in _SIZES if it in given])[:1]:
+        own, other = (sum(it.numel() for it in build(it.model).parameters()) for it in (subject.config, usual))
+        fix = " ".join(f"--{it}={spell(usual.value(it))}" for it in sizes)
+        now = ", ".join(f"{it}={spell(subject.config.value(it))}" for it in sizes)
+        measured = f"the model has {own:,} weights ({other:,} are usual)"
+        yield _limit(subject, name, other / own, measured, fix, f"the model is too small: {now}")
+    if (window := subject.config.model.window) and "model.window" in given:
+        longest = subject.config.data.max_len
+        measured = f"a token attends to {window:,} of up to {longest:,} tokens"
+        fix = "leave out --model.window"
+        yield _limit(subject, "model.window", longest / window, measured, fix, f"model.window={window} is too short")
+
+
+def _limit(subject: Subject, name: str, factor: float, measured: str, fix: str, title: str) -> Finding:
+    weight = certainty(math.log(max(factor, 1.0)), math.log(30)) * subject.unlearned
+    return Finding("limits of the model", measured, {name: factor}, [Blame(name, weight, fix, title)])
 
 
 def _enough(subject: Subject, names: Sequence[str]) -> float:
@@ -244,6 +288,10 @@ def _spelled(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else spell(value).strip("'")
 
 
-def _doubt(subject: Subject) -> float:
-    """Return a factor for settings that only seem bad in short trainings: lower if the run has learned much."""
-    return 0.5 + 0.5 * subject.unlearned
+def _doubt(subject: Subject, better: float) -> float:
+    """Return a factor for settings that only seem bad in short trainings: lower if the run has learned much.
+
+    If a short training with a `better` loss beats the whole run, there's no doubt.
+    """
+    beaten = 0.0 if subject.reached is None else certainty(1 - better / max(subject.reached, 1e-9), _ENOUGH)
+    return 0.5 + 0.5 * max(subject.unlearned, beaten)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...config import Recipe
 from ...tasks.base import Task
 from ...tasks.classify.examples import LabelledExamples
 from ...tasks.generate.examples import Blocks
@@ -73,6 +74,15 @@ def smoothing_floor(smoothing: float, size: int) -> float:
     rest = smoothing / size
     right = 1 - smoothing + rest
     return -right * math.log(right) - (size - 1) * rest * math.log(rest)
+
+
+def memorises(trained: float, best: float, config: Recipe) -> bool:
+    """Return whether a training loss is below the best validation loss, apart from label smoothing.
+
+    A validation loss that rises while it isn't shows a run that is unstable, and not one that overfits.
+    """
+    size = config.model.tgt_vocab_size or config.model.n_classes
+    return not trained - smoothing_floor(config.train.label_smoothing, size) >= best
 
 
 def _targets(task: Task, examples: Any) -> tuple[IntArray, IntArray | None] | None:

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from torch import nn
 
-from ...config import NEWEST, Config, TrainRecipe
+from ...config import NEWEST, Config, Recipe
 from ...config.values import invalid
 from ...folder.atomic import writing
 from ...folder.checkpoint import FILM
@@ -22,7 +22,7 @@ from ...inspection.film.film import Frame
 from ...tasks.base import Dataset, Task
 from ...tasks.examples import Examples, HeldOut
 from ...tasks.sequences import Sequences
-from .floors import Floors
+from .floors import Floors, memorises
 from .metrics import MetricsLog
 
 FOLDER = "tensorboard"
@@ -111,7 +111,7 @@ class Watch:
 class EarlyWarnings:
     """Warn once if nothing is learned, if sources aren't used, or if the model overfits.
 
-    `on_eval` is an observer for `train`.
+    `on_step` and `on_eval` are observers for `train`.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class EarlyWarnings:
         task: Task,
         examples: Dataset,
         valid: HeldOut,
-        config: TrainRecipe,
+        config: Recipe,
         say: Callable[[str], None],
         folder: str,
     ) -> None:
@@ -129,15 +129,23 @@ class EarlyWarnings:
         self.config, self.say, self._advice = config, say, f"see why with: clearhead diagnose {shlex.quote(folder)}"
         self.best, self.best_step = math.inf, 0
         self._open = {"learns", "reads", "generalises"}
+        self._trained = list[float]()  # training losses since the last evaluation
+
+    def on_step(self, record: Mapping[str, Any]) -> None:
+        """Keep the training loss of an update."""
+        self._trained.append(record["loss"])
 
     def on_eval(self, record: Mapping[str, Any]) -> None:
         """Look at the scores of an evaluation, and warn if one of these causes is obvious."""
-        loss, step, config = record.get("loss"), int(record["step"]), self.config
+        loss, step, config = record.get("loss"), int(record["step"]), self.config.train
         if loss is None or "averaged" in record:
             return
         if loss < self.best:
             self.best, self.best_step = loss, step
-        if "generalises" in self._open and loss > (1 + _RISE) * self.best and step > config.warmup:
+        trained = float(np.mean(self._trained or [math.nan]))
+        self._trained.clear()
+        has_risen = loss > (1 + _RISE) * self.best and step > config.warmup
+        if "generalises" in self._open and has_risen and memorises(trained, self.best, self.config):
             self._open.discard("generalises")
             newest = "`train.best=loss` would keep the best weights, and not the newest"
             advice = newest if config.best == NEWEST else "`train.patience=3` would end such a run"

@@ -6,17 +6,21 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy
 import pytest
 
 from clearhead.api import train
-from clearhead.apps.diagnosis import all_probes
+from clearhead.apps.diagnosis import all_probes, trials
 from clearhead.apps.diagnosis.all_probes import diagnose
+from clearhead.apps.diagnosis.diagnosed_run import opened
 from clearhead.apps.diagnosis.trials import trial_probes
 from clearhead.cli import main
 from clearhead.config import Config
 from clearhead.errors import DataError, ModelError
+from clearhead.model.transformer import build
 from tests.training.conftest import quick
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
@@ -58,10 +62,10 @@ def plain(trained: Trained) -> Path:
     return trained(pairs())
 
 
-def causes(folder: Path, *, trials: bool = False) -> list[str]:
+def causes(folder: Path, *, tried: bool = False) -> list[str]:
     """The causes that are reported, without short trainings unless they're asked for."""
     with quick() as patch:
-        probes = [it for it in all_probes.PROBES if trials or it[1] is not trial_probes]
+        probes = [it for it in all_probes.PROBES if tried or it[1] is not trial_probes]
         patch.setattr(all_probes, "PROBES", probes)
         return [it.cause for it in diagnose(folder).suspects]
 
@@ -116,6 +120,7 @@ def test_validation_examples_from_the_training_data_come_first(trained: Trained,
     [
         (lambda source, target: (source, source), "copies"),
         (lambda source, target: (source, "unone untwo"), "same_target"),
+        (lambda source, target: ("one two", target), "same_source"),
     ],
 )
 def test_targets_that_teach_nothing_come_first(trained: Trained, change: Callable[..., Any], cause: str) -> None:
@@ -132,12 +137,59 @@ def test_validation_data_in_other_words_comes_first(trained: Trained, tmp_path: 
 def test_frozen_blocks_and_a_rate_that_is_too_high_are_to_blame(trained: Trained) -> None:
     blocks = ["encoder.blocks.0", "decoder.blocks.0"]
     assert "train.freeze" in causes(trained(pairs(), **{"train.freeze": blocks}))
-    assert causes(trained(pairs(), **{"train.lr": 3.0}), trials=True)[0] == "train.lr"
+    assert causes(trained(pairs(), **{"train.lr": 3.0}), tried=True)[0] == "train.lr"
 
 
 def test_one_label_for_all_but_a_few_comes_first(trained: Trained) -> None:
     rows = [(it, "odd" if n % 40 == 0 else "even") for n, (it, _) in enumerate(pairs())]
     assert causes(trained(rows, "classify"))[0] == "dominant"
+
+
+def test_a_classifier_that_reads_two_words_of_each_text_has_too_short_a_limit(trained: Trained) -> None:
+    rows = [(it, "odd" if "seven" in it else "even") for it, _ in pairs()]
+    assert causes(trained(rows, "classify", **{"data.max_len": 1, "train.label_smoothing": 0.0}))[0] == "data.max_len"
+
+
+def test_the_usual_settings_of_images_have_their_size_and_no_batches_of_one(tmp_path: Path) -> None:
+    numpy.save(tmp_path / "images.npy", numpy.random.default_rng(0).integers(0, 255, (60, 8, 8)).astype("u1"))
+    numpy.save(tmp_path / "labels.npy", numpy.arange(60) % 2)
+    files = [str(tmp_path / "images.npy"), str(tmp_path / "labels.npy")]
+    shape = {name: value for name, value in SMALL.items() if not name.startswith("data.")}
+    values = {**shape, "data.train": files, "train.task": "classify", "train.steps": 3, "data.batch_sentences": 1}
+    with quick():
+        folder = train(Config().override(values), tmp_path / "run", say=lambda _: None)
+    with opened(folder, (), False) as subject:
+        usual = subject.usual()
+        assert usual.data.batch_sentences is None and usual.model.d_model != 32
+        build(usual.model)  # an error without the image size
+
+
+def test_a_training_that_beats_the_run_leaves_no_doubt() -> None:
+    subject: Any = SimpleNamespace(unlearned=0.0, reached=2.0, losses=[(10, 3.0)], usual_steps=500)
+    assert trials._doubt(subject, 2.1) == 0.5 and trials._doubt(subject, 1.0) > 0.99
+    [found] = trials._length(SimpleNamespace(subject=subject, steps=50, own=1.0, noise=0.02))  # type: ignore[arg-type]
+    assert found.blames[0].cause == "few_steps" and found.blames[0].weight > 0.9
+    assert not [*trials._length(SimpleNamespace(subject=subject, steps=10))]  # type: ignore[arg-type]
+
+
+def test_limits_of_a_model_are_to_blame_only_if_it_learned_little(trained: Trained) -> None:
+    small = trained([(" ".join(it),) for it in pairs()], "generate", **{"model.window": 1, "data.max_len": 64})
+    for share in (0.0, 1.0):
+        with opened(small, (), False) as subject:
+            vars(subject)["unlearned"] = share
+            found = {blame.cause: blame.weight for it in trials._limits(subject) for blame in it.blames}
+        assert (found["model.d_model"] > 0.4, found["model.window"] > 0.4) == (share > 0, share > 0)
+
+
+def test_a_tokenizer_of_another_script_is_to_blame(trained: Trained) -> None:
+    other = [(it.translate({n: n + 0x3D0 for n in range(97, 123)}), target) for it, target in pairs()]
+    start = trained(pairs(), **{"data.tokenizer": "bpe", "data.vocab_size": 300, "data.max_len": 90})
+    values = {name: it for name, it in SMALL.items() if name.startswith("train.")}
+    values |= {"data.train": [str(start.parent / "other.tsv")], "train.task": "translate", "data.max_len": 90}
+    (start.parent / "other.tsv").write_text("".join("\t".join(it) + "\n" for it in other), encoding="utf-8")
+    with quick():
+        train(Config().override(values | {"train.init_from": str(start)}), start.parent / "fine", say=lambda _: None)
+    assert "vocabulary" in causes(start.parent / "fine") and "vocabulary" not in causes(start)
 
 
 def test_an_unfinished_run_and_one_whose_data_is_gone_are_diagnosed(plain: Path, tmp_path: Path) -> None:

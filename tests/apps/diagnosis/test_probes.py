@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from clearhead.apps.diagnosis.causes import ranked
-from clearhead.apps.diagnosis.data_probes import relation
+from clearhead.apps.diagnosis.data_probes import media_features, relation, relation_of, text_features
 from clearhead.apps.diagnosis.log_probes import log_probes
 from clearhead.config import Config
 from clearhead.training.report.floors import Floors
@@ -58,6 +59,10 @@ def test_a_loss_near_zero_that_doubles_did_not_diverge() -> None:
     assert not blamed([7, 0.5, 0.02, 0.01, 0.02, 0.02, 0.02], [])
 
 
+def test_losses_that_differ_by_chance_did_not_diverge() -> None:
+    assert not blamed([0.98, 0.5, 0.3, 0.22, 0.3, 0.14, 0.24, 0.2, 0.14, 0.28, 0.21], [])
+
+
 def test_a_loss_of_frequencies_means_that_nothing_was_learned() -> None:
     assert blamed([7, 6.2, 6.1], [6.2, 6.1], Floors(6, 4))["unlearned"] > 0.4
 
@@ -65,6 +70,10 @@ def test_a_loss_of_frequencies_means_that_nothing_was_learned() -> None:
 def test_a_validation_loss_that_rises_is_overfitting_most_of_all_if_the_newest_weights_are_kept() -> None:
     kept, newest = (blamed([7, 4, 2, 1], [5, 3, 4, 5], best=best)["overfitting"] for best in ("loss", "newest"))
     assert 0.2 < kept < newest
+
+
+def test_losses_that_rise_together_are_no_overfitting() -> None:
+    assert "overfitting" not in blamed([7, 4, 4, 4], [5, 3, 4, 5])
 
 
 def test_far_fewer_steps_than_usual_are_to_blame_if_little_was_learned() -> None:
@@ -102,6 +111,19 @@ def test_sides_that_belong_together_are_related(kind: str) -> None:
     random.Random(0).shuffle(targets)
     ratio, doubt = relation(sources, targets)
     assert ratio < 1.3 and doubt > 0.6
+
+
+def test_images_and_recordings_are_related_to_their_labels_by_simple_properties() -> None:
+    dice = np.random.default_rng(0)
+    labels = dice.integers(0, 3, 400)
+    images = [dice.integers(0, 200, 64) + np.repeat([40 * label, 0], 32) for label in labels]
+    waves = [np.sin(np.arange(2000) * (0.1 + label)) * 300 + dice.normal(0, 100, 2000) for label in labels]
+    for numbers, modality in ((images, "image"), (waves, "audio")):
+        one = media_features([np.asarray(it).astype("<i2") for it in numbers], modality)
+        ratio, doubt = relation_of(one, text_features([*map(str, labels)]))
+        assert ratio > 2 and doubt < 0.01
+        ratio, doubt = relation_of(one, text_features([*map(str, dice.permutation(labels))]))
+        assert ratio < 1.5 and doubt > 0.6
 
 
 def test_ids_arent_related_to_texts() -> None:

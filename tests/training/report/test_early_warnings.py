@@ -24,7 +24,8 @@ from tests.training.conftest import Toy
 def watched(monkeypatch: pytest.MonkeyPatch, said: list[str], **settings: object) -> EarlyWarnings:
     """Warnings of a run of 100 steps on tokens whose frequencies give a loss of 5."""
     monkeypatch.setattr(observers.Floors, "of", lambda *_: Floors(5.0, 4.0))
-    config: Any = SimpleNamespace(**{"steps": 100, "warmup": 4, "best": "loss"} | settings)
+    train = SimpleNamespace(**{"steps": 100, "warmup": 4, "best": "loss", "label_smoothing": 0.0} | settings)
+    config: Any = SimpleNamespace(train=train, model=SimpleNamespace(tgt_vocab_size=300, n_classes=0))
     examples: Any = SimpleNamespace(examples=None)
     return EarlyWarnings(torch.nn.Linear(1, 1), examples, examples, examples, config, said.append, "runs/a b")
 
@@ -56,6 +57,20 @@ def test_overfitting_is_reported_with_what_helps(monkeypatch: pytest.MonkeyPatch
         warnings.on_eval({"step": step, "loss": loss})
     [text] = said
     assert "2 at step 20, 2.5 now" in text and advice in text
+
+
+@pytest.mark.parametrize(("trained", "smoothing", "warns"), [(1.9, 0.0, True), (2.1, 0.0, False), (2.1, 0.1, True)])
+def test_a_validation_loss_that_rises_with_the_training_loss_is_not_overfitting(
+    monkeypatch: pytest.MonkeyPatch, trained: float, smoothing: float, warns: bool
+) -> None:
+    """A loss with label smoothing can't be lower than the entropy of its targets, here 0.89."""
+    said: list[str] = []
+    warnings = watched(monkeypatch, said, label_smoothing=smoothing)
+    for step, loss in ((20, 2.0), (40, 2.5)):
+        for _ in range(3):
+            warnings.on_step({"loss": trained})
+        warnings.on_eval({"step": step, "loss": loss})
+    assert bool(said) == warns
 
 
 @pytest.mark.parametrize("reads", [True, False])
