@@ -53,10 +53,10 @@ def _changes(subject: Subject) -> Finding:
     measured = f"{share:.0%} of the weights are as before the first step; matrices moved by, in the median: {listed}"
     frozen = bool(subject.config.train.freeze)
     title = "parts of the model are frozen as random as they were"
-    weight = certainty(share, 0.25)
+    doubt = 1.0
     if subject.start is not None:  # these may be as good as they should be
-        weight, title = weight * subject.unlearned, "the frozen parts of the model keep it from learning"
-    cause = Blame("train.freeze" if frozen else "frozen", weight, "", title)
+        doubt, title = subject.unlearned, "the frozen parts of the model keep it from learning"
+    cause = Blame("train.freeze" if frozen else "frozen", certainty(share, 0.25) * doubt, "", title)
     other = "" if subject.start is not None else ", or start from a trained model with --init-from"
     remedy = f"leave out --freeze{other}" if frozen else ""
     return Finding("changed weights", measured, {"unchanged": share} | moved, [replace(cause, remedy=remedy)])
