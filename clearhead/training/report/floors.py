@@ -80,6 +80,11 @@ def memorises(trained: float, best: float, config: Recipe) -> bool:
     """Return whether a training loss is below the best validation loss, apart from label smoothing.
 
     A validation loss that rises while it isn't shows a run that is unstable, and not one that overfits.
+
+    Args:
+        trained: the newest training loss, with the label smoothing of `config`, in nats.
+        best: the lowest validation loss, without it.
+        config: the settings of the run.
     """
     size = config.model.tgt_vocab_size or config.model.n_classes
     return not trained - smoothing_floor(config.train.label_smoothing, size) >= best
