@@ -104,6 +104,7 @@ def test_a_page_runs_with_short_trainings(run: Run, request: pytest.FixtureReque
     assert runner.stdin is not None and runner.stdout is not None
     print(tmp_path / "empty", ROOT / page, sep="\t", file=runner.stdin, flush=True)
     assert runner.stdout.readline() == "0\n", (tmp_path / "errors").read_text(encoding="utf-8")
+    assert page != "README.md" or (tmp_path / "empty" / "models" / "mine" / "loss.png").exists()
 
 
 @pytest.mark.slow
