@@ -19,7 +19,6 @@ ROOMS = (
     "decode/**/*.py",
     "folder/*.py",
     "tokenization/*.py",
-    "loading.py",
     "pictures/*.py",
     "inspection/**/*.py",
     "scoring/**/*.py",
