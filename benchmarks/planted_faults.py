@@ -2,17 +2,20 @@
 
     python benchmarks/planted_faults.py $CLEARHEAD_DATA
     python benchmarks/planted_faults.py $CLEARHEAD_DATA --seeds 11 12 13 --pair deu
-    python benchmarks/planted_faults.py $CLEARHEAD_DATA --write FOLDER
+    python benchmarks/planted_faults.py $CLEARHEAD_DATA --train FOLDER --seeds 41 42 43 [--times 3]
 
 Clean data has faults and duplicates of its own, so precision is given twice: counting only planted lines as right, and
-counting what the clean file already reports, too. `--write` writes clean.tsv, faulty.tsv and checked.tsv of the first
-seed, to train on each and compare the scores.
+counting what the clean file already reports, too. `--train` trains a model on the clean and the faulty file, and what
+`clearhead check` keeps of both, with and without `--repair`, and prints their BLEU on the validation data and the
+differences from the faulty file. It keeps files and logs in the folder, and continues with what's missing.
 """
 
 import argparse
 import json
 import lzma
 import random
+import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,6 +26,17 @@ from pathlib import Path
 Pairs = list[tuple[str, str]]
 N = 20_000
 FLIPPED = 0.05
+ARMS = {  # the file that is checked, if any, and options
+    "clean": ("clean",),
+    "clean, checked": ("clean", "--out"),
+    "faulty": ("faulty",),
+    "faulty, checked": ("faulty", "--out"),
+    "faulty, repaired": ("faulty", "--repair", "--out"),
+}
+TRAINING = [
+    *("--preset", "nano", "--steps", "1000", "--threads", "1", "--train.eval_every=1000"),
+    *("--train.eval_sentences=1502", "--train.precision=bf16", "--data.vocab_size=4000"),
+]
 
 
 def lines(path: Path, encoding: str = "utf-8") -> list[str]:
@@ -148,23 +162,61 @@ def compare(name: str, clean: Path, faulty: Path, kinds: dict[int, str], *option
     print(f"{name:10} {seconds:.0f} s")
 
 
+def trained(path: Path, valid: Path, seed: int) -> float:
+    """Return the BLEU of a model trained on a file. The log next to the file says whether it's known already."""
+    log = path.with_suffix(".log")
+    if not log.exists() or "validation: BLEU" not in log.read_text(encoding="utf-8"):
+        command = [sys.executable, "-m", "clearhead", "train", str(path), "--valid", str(valid), *TRAINING]
+        with tempfile.TemporaryDirectory() as folder, log.open("w", encoding="utf-8") as file:
+            command += [f"--train.seed={seed}", "--out", f"{folder}/model"]
+            subprocess.run(command, check=True, stdout=file, stderr=subprocess.STDOUT)
+    return float(re.findall(r"validation: BLEU ([\d.]+)", log.read_text(encoding="utf-8"))[-1])
+
+
+def gain(options: argparse.Namespace) -> None:
+    """Print the scores of each seed, and the mean differences from the faulty file with their standard errors."""
+    folder, scores = options.train, dict[str, list[float]]((arm, []) for arm in ARMS)
+    folder.mkdir(exist_ok=True)
+    held_out = [line.split("\t")[:2] for line in lines(options.data / "tatoeba" / f"eng-{options.pair}.val.tsv.xz")]
+    valid = write(folder / "valid.tsv", [(source, target) for source, target in held_out])
+    for seed in options.seeds:
+        rows = tatoeba(options.data, options.pair, N, seed)
+        other = tatoeba(options.data, {"fra": "deu", "deu": "fra"}[options.pair], N // 20, seed)
+        faulty, _ = plant(rows, [target for _, target in other], seed, options.times)
+        of = {
+            name: write(folder / f"{name}-{options.times:g}-{seed}.tsv", it)
+            for name, it in (("clean", rows), ("faulty", faulty))
+        }
+        for arm, (name, *how) in ARMS.items():
+            path = folder / f"{arm.replace(', ', '-')}-{options.times:g}-{seed}.tsv"
+            if how and not path.exists():
+                check(of[name], *how, str(path))
+            scores[arm].append(trained(path, valid, seed))
+            print(f"seed {seed}  {arm:17} {scores[arm][-1]:.2f}", flush=True)
+    for arm, each in scores.items():
+        differences = [one - other for one, other in zip(each, scores["faulty"])]
+        error = statistics.stdev(differences) / len(each) ** 0.5 if len(each) > 1 else float("nan")
+        print(f"{arm:17} {statistics.mean(each):.2f}  {statistics.mean(differences):+.2f} ± {error:.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--seeds", type=int, nargs="+", default=[11, 12])
     parser.add_argument("--pair", choices=("fra", "deu"), default="fra")
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--train", type=Path, metavar="FOLDER")
+    parser.add_argument("--times", type=float, default=1, help="how many times as many faults, with --train")
     options = parser.parse_args()
-    folder = options.write or Path(tempfile.mkdtemp())
+    if options.train:
+        gain(options)
+        return
+    folder = Path(tempfile.mkdtemp())
     print("data       kind      planted found   recall precision with clean's  clean")
     for seed in options.seeds:
         rows = tatoeba(options.data, options.pair, N, seed)
         other = tatoeba(options.data, {"fra": "deu", "deu": "fra"}[options.pair], N // 50, seed)
         faulty, kinds = plant(rows, [target for _, target in other], seed)
         paths = write(folder / "clean.tsv", rows), write(folder / "faulty.tsv", faulty)
-        if options.write:
-            check(paths[1], "--out", str(folder / "checked.tsv"))
-            return
         compare(f"{options.pair} {seed}", *paths, kinds)
         for name, texts in labelled(options.data).items():
             flips, kinds = flipped(texts, seed)

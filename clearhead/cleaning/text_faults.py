@@ -27,7 +27,7 @@ _LIKELY = (
     (0xFE0F, 0xFE0F), (0x1F300, 0x1FAFF),
 )  # fmt: skip
 _CONTROLS = re.compile("[\x80-\x9f\ufffd]")
-_LOST = re.compile(r"[^\W\d_]\?[^\W\d_]")  # a letter that an encoding lacked
+_LOST = re.compile(r"(?:[^\W\d_]\?{1,2}|(?<!\S)\?)[^\W\d_]")  # a letter that an encoding lacked
 _MIXED = re.compile("[A-Za-z\xc0-\u017f][\u0370-\u03ff\u0400-\u04ff]|[\u0370-\u03ff\u0400-\u04ff][A-Za-z\xc0-\u017f]")
 _ENTITY = re.compile(r"&(#\d{2,6}|#x[0-9a-fA-F]{2,5}|[A-Za-z]{2,8}\d?);")
 _TAG = re.compile(r"</?[a-z][a-z0-9]{0,9}(?:\s[^<>]*)?/?>", re.IGNORECASE)
@@ -106,9 +106,9 @@ def restored(text: str) -> str:
 
 
 def _is_sure(text: str, found: "re.Match[str]") -> bool:
-    """Return whether one sequence is enough: Ã, Â or â and what follows them, or a symbol within a word."""
+    """Return whether one sequence is enough: a first byte of many letters or of quotes, or a symbol within a word."""
     within = text[found.end() : found.end() + 1].islower()
-    return found[0][0] in "ÃÂ" or found[0][:2] == "â€" or (within and not found[0].isalpha() and "’" not in found[0])
+    return found[0][0] in "ÃÂ√├┬" or found[0][:2] == "â€" or (within and not found[0].isalpha() and "’" not in found[0])
 
 
 def decoding_faults(texts: Sequence[str]) -> Iterator[tuple[int, str]]:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from clearhead.cleaning.text_faults import boilerplate, rare_characters, restored
+from clearhead.cleaning.text_faults import boilerplate, decoding_faults, rare_characters, restored
 
 TEXTS = [f"Line {n} of a report. Subject: a quick fox, five dozen jugs, {n} boxes of wax." for n in range(1200)]
 
@@ -59,3 +59,17 @@ def test_wrong_decoding_is_undone_where_every_byte_fits() -> None:
     assert restored(once) == restored(latin) == restored(latin.encode().decode("latin-1")) == text
     for certain in (text, "plain", f"{latin} é", "Lâ€™Ã"):  # right, right, right in part, and cut
         assert restored(certain) == certain
+
+
+def test_one_letter_decoded_wrongly_or_lost_at_the_beginning_of_a_word_is_enough() -> None:
+    right = [
+        "Il est refusé.",
+        "Où est-ce ?",
+        "Quoi ?!",
+        "Il a dit : « Où ? »",
+        "√2 est irrationnel",
+        "├── dossier",
+    ] * 100
+    wrong = [text.encode().decode(it) for text in ("à cause", "refusé.") for it in ("cp437", "mac_roman", "cp1252")]
+    lost = ["?pais", "F??e", "gar?on"]
+    assert [place for place, _ in decoding_faults([*right, *wrong, *lost])] == [*range(600, 609)]
