@@ -246,7 +246,8 @@ def _length(trials: Trials) -> Iterator[Finding]:
         return
     measured = f"{trials.steps} steps reach {trials.own:.2f}, and the {steps:,} steps of the run {subject.reached:.2f}"
     share = 1 - trials.own * (1 + trials.noise) / max(subject.reached, 1e-9)
-    blame = Blame("few_steps", certainty(share, 1.5 * _ENOUGH), f"--steps={subject.usual_steps}")
+    remedy = f"--steps={subject.usual_steps}" if subject.finished else "--resume"
+    blame = Blame("few_steps", certainty(share, 1.5 * _ENOUGH), remedy)
     yield Finding("number of steps", measured, {"own": trials.own, "reached": subject.reached}, [blame])
 
 

@@ -165,10 +165,11 @@ def test_the_usual_settings_of_images_have_their_size_and_no_batches_of_one(tmp_
 
 
 def test_a_training_that_beats_the_run_leaves_no_doubt() -> None:
-    subject: Any = SimpleNamespace(unlearned=0.0, reached=2.0, losses=[(10, 3.0)], usual_steps=500)
+    subject: Any = SimpleNamespace(unlearned=0.0, reached=2.0, losses=[(10, 3.0)], usual_steps=500, finished=False)
     assert trials._doubt(subject, 2.1) == 0.5 and trials._doubt(subject, 1.0) > 0.99
     [found] = trials._length(SimpleNamespace(subject=subject, steps=50, own=1.0, noise=0.02))  # type: ignore[arg-type]
     assert found.blames[0].cause == "few_steps" and found.blames[0].weight > 0.9
+    assert found.blames[0].remedy == "--resume"
     assert not [*trials._length(SimpleNamespace(subject=subject, steps=10))]  # type: ignore[arg-type]
 
 
