@@ -66,7 +66,7 @@ def with_costs(evaluation: Evaluation, costs: Costs, calibrated: Confidence | No
     Args:
         evaluation: the answers.
         costs: what mistakes cost.
-        calibrated: the calibration of the model (default: by these answers).
+        calibrated: the calibration of the model. None calibrates by these answers.
     """
     judged = evaluation.judged
     labels, sure = _labels(evaluation), _confidence(evaluation, calibrated or judged.confidence())

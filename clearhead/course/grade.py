@@ -115,7 +115,7 @@ def grade(folder: Path, exercise: Exercise, seconds: float = SECONDS) -> Grade:
 
     Args:
         folder: the folder that the student works in.
-        exercise: the exercise.
+        exercise: an element of `EXERCISES`.
         seconds: the time after which an exercise has failed.
     """
     path = folder / f"{exercise.name}.py"

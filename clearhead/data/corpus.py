@@ -178,7 +178,7 @@ def in_chunks(examples: Iterable[T], length: Callable[[T], int], letters: int) -
     Args:
         examples: any examples.
         length: returns the number of characters of an example.
-        letters: characters from which a chunk is complete.
+        letters: number of characters at which a chunk ends.
     """
     chunk, have = list[T](), 0
     for example in examples:

@@ -38,7 +38,7 @@ def open_texts(paths: Sequence[str], data: DataConfig, *, whole: bool = False) -
         whole: True to read tables as text, for a language model.
 
     Raises:
-        DataError: a file is a table. With `whole`, tables are read as text, for a language model.
+        DataError: a file is a table, and `whole` is False.
     """
     for file in (file for path in paths if not whole for file in tree(path)):
         if _TABLES & {kind.casefold() for kind in Path(file.name).suffixes[-2:]}:  # texts.tsv.gz

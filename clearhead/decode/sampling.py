@@ -54,7 +54,9 @@ class Sampling:
 
 
 class Sampler:
-    """Chooses candidates of a `Search` by drawing one token per beam. The search returns `rules.beam` answers.
+    """Chooses candidates of a `Search` by drawing one token per beam.
+
+    Each beam becomes one answer. The rules need `n_best` equal to `beam`, or the search can end before all are drawn.
 
     Each sentence has its own random generator, under its number, so neither the order of the sentences nor the batch
     changes the result.

@@ -71,7 +71,7 @@ def convert_sides(folder: Path, source_ids: Mapping[str, int], target_ids: Mappi
     """Return the text of the tokenizers source.spm and target.spm of a folder. See `convert`.
 
     Args:
-        folder: the folder.
+        folder: the folder of both models.
         source_ids: the id of each token of the source.
         target_ids: the id of each token of the target.
     """

@@ -150,7 +150,7 @@ class Speech(Sequences):
         Args:
             held_out: has the recordings of each text.
             answers: the codes of each text, as text.
-            counts: sums over the codes (default: no token accuracy and no perplexity).
+            counts: sums over the codes. Without them (None), there's no token accuracy and no perplexity.
         """
         if not answers:
             why = f": they're {held_out.too_long[0].reason}" if held_out.too_long else ""

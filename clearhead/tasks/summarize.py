@@ -88,7 +88,7 @@ class Summarization(Sequences):
         Args:
             held_out: has the documents and the correct summaries.
             answers: one summary for each document.
-            counts: sums over the target tokens (default: no token accuracy and no perplexity).
+            counts: sums over the target tokens. Without them (None), there's no token accuracy and no perplexity.
         """
         rouge = summary_scores(answers, held_out.references)
         of_counts = (counts.accuracy, counts.perplexity) if counts else ()

@@ -174,7 +174,7 @@ class Transcription(Sequences):
         Args:
             held_out: has the correct transcript of each recording.
             answers: one transcript for each recording.
-            counts: sums over the target tokens (default: no token accuracy and no perplexity).
+            counts: sums over the target tokens. Without them (None), there's no token accuracy and no perplexity.
         """
         right = [targets[0] for targets in held_out.references]
         wer, cer = error_rates(answers, right)

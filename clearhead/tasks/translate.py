@@ -43,7 +43,7 @@ class Translation(Sequences):
         Args:
             held_out: has one or more references for each sentence.
             answers: one translation for each sentence.
-            counts: sums over the target tokens (default: no token accuracy and no perplexity).
+            counts: sums over the target tokens. Without them (None), there's no token accuracy and no perplexity.
         """
         references = held_out.references
         return EvaluationResult(

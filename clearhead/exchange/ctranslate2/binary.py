@@ -153,7 +153,7 @@ class Variables:
 
         Args:
             stack: encoder or decoder.
-            name: the name of the number.
+            name: what follows the stack in the variable's name, such as "num_heads".
             default: the value if there's no such variable.
         """
         for whole in (f"{stack}/{name}", name):

@@ -53,7 +53,7 @@ def draw_timings(found: MediaExplanation, layer: int | None, path: Path) -> None
 
     Args:
         found: the explanation of a transcript.
-        layer: the number of the layer, from 0 (default: its `alignment_layer`).
+        layer: the number of the layer, from 0. None draws its `alignment_layer`.
         path: the PNG or SVG file to write.
     """
     timings, number = found.timings(layer), found.alignment_layer if layer is None else layer

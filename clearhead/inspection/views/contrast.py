@@ -141,8 +141,8 @@ class Words:
         Args:
             forward: the pass.
             trace: its record.
-            word: the word (default: the first one).
-            other: a word that could stand in its place (default: none).
+            word: the word. None stands for the first one.
+            other: a word that could stand in its place, if any.
 
         Raises:
             ConfigError: the word isn't in the answer, `other` isn't in the vocabulary, or both start alike.
@@ -233,8 +233,8 @@ class Labels:
         Args:
             forward: the pass.
             trace: its record.
-            label: the label (default: the most likely one).
-            other: another label (default: none).
+            label: the label. None stands for the most likely one.
+            other: another label, if any.
 
         Raises:
             ConfigError: the model has no such label, both are the same or of different targets, or the head isn't a
@@ -288,8 +288,8 @@ class Masks:
         Args:
             forward: the pass.
             trace: its record.
-            word: the word (default: the one that the model chose).
-            other: another word (default: none).
+            word: the word. None stands for the one that the model chose.
+            other: another word, if any.
 
         Raises:
             ConfigError: a word isn't in the vocabulary, both begin alike, or the head isn't a single projection.

@@ -50,7 +50,7 @@ def draw_alignment(explanation: Explanation, layer: int | None, path: Path) -> N
 
     Args:
         explanation: the recorded pass.
-        layer: the number of the layer, from 0 (default: its `alignment_layer`).
+        layer: the number of the layer, from 0. None draws its `alignment_layer`.
         path: the PNG or SVG file to write.
     """
     weights, words = explanation.word_weights(layer).numpy(force=True), explanation.answer_words

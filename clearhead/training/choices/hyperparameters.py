@@ -73,7 +73,7 @@ def choose_model(config: Config, n_pairs: int, what: str = "") -> tuple[Config, 
     Args:
         config: the settings so far.
         n_pairs: number of training examples, or how many pairs the text is worth.
-        what: the same as text for the log (default: "N pairs").
+        what: that number with its unit, for the log (default: "N pairs").
     """
     what = what or counted(n_pairs, "pairs")
     choices: list[Chosen] = []

@@ -207,7 +207,7 @@ def forecast(config: Recipe, model: nn.Module, examples: Dataset, units: Units, 
         model: the model, for its number of parameters.
         examples: the training data.
         units: the nouns for them.
-        done: number of steps that a resumed run has behind it.
+        done: number of steps that a resumed run starts from.
     """
     n_parameters = sum(p.numel() for p in model.parameters())
     steps = config.train.steps

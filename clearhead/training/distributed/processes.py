@@ -296,7 +296,7 @@ def call(function: Callable[..., Any], count: int, *arguments: Any) -> Any:
     Args:
         function: a function that can be pickled.
         count: number of processes.
-        arguments: its arguments.
+        arguments: passed to the function; they're pickled, too.
     """
     return _start(count, function, *arguments)[0]
 

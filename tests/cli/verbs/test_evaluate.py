@@ -228,7 +228,7 @@ def test_a_report_may_go_to_a_new_folder_and_to_stdout(run: Run, folder: Path, p
 def test_data_that_cannot_be_read_is_found_before_weights_are_read(
     run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clearhead.folder.model_folder.load_model_folder", None)
+    monkeypatch.setattr("clearhead.loading.load_model_folder", None)
     for verb in (["evaluate", folder, "--data"], ["score", folder]):
         done = run(*verb, tmp_path / "absent.tsv")
         assert done.code == 1 and str(tmp_path / "absent.tsv") in done.err

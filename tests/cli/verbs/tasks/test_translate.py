@@ -137,7 +137,7 @@ def test_translating_without_a_folder_is_a_wrong_use(run: Run) -> None:
 def test_a_wrong_setting_is_refused_before_the_weights_are_read(
     run: Run, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clearhead.folder.model_folder.load_model_folder", None)
+    monkeypatch.setattr("clearhead.loading.load_model_folder", None)
     for options, named in (
         (["--beam", "0"], "--beam 0"),
         (["--alpha", "much"], "'much'"),
