@@ -17,7 +17,7 @@ from .character_model import Floats, Ints, sums
 
 # Words, cut to stems, and characters of scripts without spaces.
 _WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\W_]+|[^\w\s]")
-_STEM, _MOST = 4, 100  # letters of a stem; stems of a text that count
+_STEM, MOST = 4, 100  # letters of a stem; stems of a text that count
 _ROUNDS, _PRIOR = 5, 0.5
 
 
@@ -32,7 +32,7 @@ class Stems:
     @classmethod
     def of(cls, texts: Sequence[str]) -> "Stems":
         vocabulary: dict[str, int] = {}
-        each = [[word[:_STEM] for word in _WORD.findall(text.lower())[:_MOST]] or [""] for text in texts]
+        each = [[word[:_STEM] for word in _WORD.findall(text.lower())[:MOST]] or [""] for text in texts]
         ids = [vocabulary.setdefault(stem, len(vocabulary)) for stems in each for stem in stems]
         return cls(np.array(ids, np.int64), np.array([*map(len, each)], np.int64), len(vocabulary))
 
@@ -42,6 +42,25 @@ class Stems:
         firsts = (np.cumsum(self.lengths) - self.lengths)[places]
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         return Stems(self.ids[np.repeat(firsts, lengths) + within], lengths, self.size)
+
+    @property
+    def texts(self) -> Ints:
+        """The text of each stem."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
+    @property
+    def within(self) -> Ints:
+        """The place of each stem in its text."""
+        return np.arange(len(self.ids)) - (np.cumsum(self.lengths) - self.lengths)[self.texts]
+
+    def cut(self, lengths: Ints) -> "Stems":
+        """Return the texts without what's after some lengths."""
+        return Stems(self.ids[self.within < lengths[self.texts]], np.minimum(self.lengths, lengths), self.size)
+
+    def join(self, other: "Stems") -> "Stems":
+        """Return the texts with those of another, of the same vocabulary, after them."""
+        order = np.argsort(np.concatenate([self.texts, other.texts]), kind="stable")
+        return Stems(np.concatenate([self.ids, other.ids])[order], self.lengths + other.lengths, self.size)
 
 
 @dataclass(frozen=True)
@@ -84,8 +103,14 @@ class LexicalModel:
             _same_key(cells.pair * source.size + cells.key // self._size, share),
         )
 
-    def scores(self, source: Stems, target: Stems, *, are_counted: bool = False) -> Floats:
-        """Return the log-likelihood ratio of each pair. If they're the pairs that were counted, each is left out."""
+    def word_scores(self, source: Stems, target: Stems, *, are_counted: bool = False) -> Floats:
+        """Return the log-likelihood ratio of each target word. The pair's own counts are left out if they're counted.
+
+        Args:
+            source: the sources (N).
+            target: their targets (N).
+            are_counted: whether these are the pairs that the model has counted.
+        """
         cells = _Cells.of(source, target)
         place = np.searchsorted(self._keys, cells.key)
         place[place == len(self._keys)] = 0
@@ -95,8 +120,7 @@ class LexicalModel:
             counts, totals = np.maximum(counts - self._own[0], 0), np.maximum(totals - self._own[1], 0)
         p = self._p[target.ids] + 1e-9
         ratio = (counts / p[cells.target] + _PRIOR) / (totals + _PRIOR)
-        each = np.log((1 + sums(cells.target, ratio)) / (1 + np.repeat(source.lengths, target.lengths)))
-        return sums(np.repeat(np.arange(len(target.lengths)), target.lengths), each)
+        return np.log((1 + sums(cells.target, ratio)) / (1 + np.repeat(source.lengths, target.lengths)))
 
 
 def _same_key(keys: Ints, values: Floats) -> Floats:

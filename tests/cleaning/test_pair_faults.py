@@ -83,13 +83,23 @@ def test_a_block_of_shifted_targets_is_found_with_the_lines_they_belong_to(pairs
     assert partners[105] == 104
 
 
-def test_a_cut_target_is_too_short(pairs: list[tuple[str, str]]) -> None:
+def test_cut_and_joined_pairs_say_less_or_more(pairs: list[tuple[str, str]]) -> None:
     sources, targets = sides(pairs)
-    long = [place for place, text in enumerate(sources) if len(text.split()) == 9 and place > 500][:3]
-    for place in long:
-        targets[place] = " ".join(targets[place].split()[:3])
-    shifted, unrelated, odd, _, _ = alignment_faults(range(N), sources, targets, set())
-    assert not shifted and not unrelated and places(odd) == long
+    planted: dict[str, list[int]] = {"less": [], "more": []}
+    long = [place for place, text in enumerate(sources[:-1]) if len(text.split()) == 8]
+    for how, place in enumerate(long[::5]):
+        how %= 4
+        side = sources if how % 2 else targets
+        if how < 2:
+            side[place] = " ".join(side[place].split()[: len(side[place].split()) // 2])
+        else:
+            side[place] += f" {side[place + 1]}"
+        planted["less" if how in (0, 3) else "more"].append(place)
+    found = alignment_faults(range(N), sources, targets, set()).odd
+    for kind, wrong in planted.items():
+        n = len(wrong)
+        named = {place for place, reason in found if reason.startswith(f"the target says {kind} than its source")}
+        assert n > 8 and len(named.intersection(wrong)) >= 0.8 * n and len(named - {*wrong}) <= 1
 
 
 def test_few_pairs_and_columns_of_one_language_are_said_not_to_be_checked(pairs: list[tuple[str, str]]) -> None:
