@@ -74,7 +74,7 @@ def first_look(examples: Iterable[Example], *, of_pairs: bool) -> str:
         return ""
     kinds = Counter(kind for found in faults.found.values() for kind in found)
     named = ", ".join(f"{kind}: {count:,}" for kind, count in kinds.items())
-    some = f"{len(faults.found):,} of the first {len(first):,} lines look faulty"
+    some = f"{len(faults.found):,} of the first {len(first):,} lines look{'s' * (len(faults.found) == 1)} faulty"
     return f"{some} ({named}); `clearhead check` finds all of them"
 
 
@@ -156,7 +156,7 @@ def _texts(form: Any, paths: Sequence[str], config: Config) -> dict[str, str]:
 def _lines(pieces: Iterable[Piece]) -> Iterator[Example]:
     """Yield the lines of running text that aren't blank. A text in JSON is one line."""
     for piece in pieces:
-        lines = [piece.text] if piece.escaped else piece.text.split("\n")
+        lines = [piece.text] if piece.escaped else [line.removesuffix("\r") for line in piece.text.split("\n")]
         yield from ((piece.line + number, line, "") for number, line in enumerate(lines) if line.strip())
 
 

@@ -1,14 +1,13 @@
 """Write the lines of training data without faulty ones. The bytes of the others don't change."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from ..errors import DataError
-from ..folder.atomic import partial_path
+from ..folder.atomic import replacing
 from ..readers.lines import decode, read_head, undecodable, whole_lines
 from ..readers.source import Source
 from .findings import DataCheck
@@ -67,9 +66,8 @@ def write_clean(
     """
     reasons = {it: [f"{found.kind}: {found.reason}" for found in why] for it, why in check.faulty().items()}
     failed = set[int]()
-    with ExitStack() as opened:
-        files = [opened.enter_context(partial_path(path).open("wb")) for path in out]
-        rest = opened.enter_context(partial_path(dropped).open("wb")) if dropped else None
+    with replacing([*out, *filter(None, [dropped])]) as files:
+        rest = files.pop() if dropped else None
         for record in _records(source, check, reasons):
             why, change = reasons.get(record.line, []), changed.get(record.line)
             new = record.rewritten(source, change)
@@ -84,8 +82,6 @@ def write_clean(
                 told = f"{record.line}\t{'; '.join([*why, *['repaired'] * bool(new)])}\t" if place == 0 else "\t\t"
                 shown = "\t".join(undecodable(line.rstrip(b"\r\n")) for line in lines)
                 rest.write(f"{told}{shown}\n".encode())
-    for path in [*out, *([dropped] if dropped else [])]:
-        partial_path(path).replace(path)
     return failed
 
 

@@ -5,13 +5,15 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Self, TextIO
 
 from ..config.values import to_json as to_json
+from ..errors import ConfigError
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")  # endings of the tables that are written
+PACKED = (".gz", ".xz")  # endings of compressed files, which are only read
 _CLEAR = "\r\x1b[K"  # go to the start of the line and erase it
 
 
@@ -72,28 +74,46 @@ class ProgressLine:
 def new_file(name: str) -> Path:
     """Check the name of an output file before any work is done (argparse type).
 
-    Raises ArgumentTypeError if it's empty or a folder, the file can't be created, or stdout is redirected to it.
+    Raises ArgumentTypeError if it's empty, -, a folder or compressed, the file can't be created, or stdin or stdout is
+    redirected to it.
     """
     path = Path(name)
     if not name.strip():
         raise argparse.ArgumentTypeError("the file name is empty; name a file to write")
+    if name == "-":
+        raise argparse.ArgumentTypeError("- isn't a file; to write a file with this name: ./-")
+    if path.suffix.lower() in PACKED:
+        what = f"{name} is the name of a compressed file, but it isn't written compressed"
+        raise argparse.ArgumentTypeError(f"{what}; leave out {path.suffix}")
     if path.is_dir() or not path.name:
         raise argparse.ArgumentTypeError(f"{name} is a folder; name a file to write")
     above = next(folder for folder in path.absolute().parents if folder.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         what = "no permission to write to" if above.is_dir() else "this isn't a folder:"
         raise argparse.ArgumentTypeError(f"can't write {name}: {what} {above}; choose another folder")
-    with contextlib.suppress(OSError):  # it doesn't exist yet, or stdout is closed
-        if path.is_file() and os.path.samestat(path.stat(), os.fstat(1)):
-            raise argparse.ArgumentTypeError(f"stdout already goes to {name}; choose another file")
+    for stream, what in enumerate(("stdin is read from", "stdout already goes to")):
+        with contextlib.suppress(OSError):  # it doesn't exist yet, or the stream is closed
+            if path.is_file() and os.path.samestat(path.stat(), os.fstat(stream)):
+                raise argparse.ArgumentTypeError(f"{what} {name}; choose another file")
     return path
+
+
+def expect_new(outputs: Sequence[Path], inputs: Iterable[Path]) -> None:
+    """Raise a ConfigError if an output is an input, is in a folder that's read, or is another output."""
+    read = [*inputs]
+    for place, path in enumerate(outputs):
+        for other in (*read, *outputs[:place]):
+            if path.resolve().is_relative_to(other.resolve()):
+                is_new = other.is_dir() and not path.exists()
+                what = f"{path} {f'is in {other}, which is read' if is_new else 'would be overwritten'}"
+                raise ConfigError(what, expected="a new file", fix="name another file", name="out", value=str(path))
 
 
 def new_regular_file(name: str) -> Path:
     """Check the name of an output file that's written bit by bit (argparse type). It can't be a device or a pipe."""
     path = new_file(name)
     if path.exists() and not path.is_file():
-        raise argparse.ArgumentTypeError(f"{name} isn't a regular file; name one, or redirect stdout in place of --out")
+        raise argparse.ArgumentTypeError(f"{name} isn't a regular file; name one, or leave the option out")
     return path
 
 

@@ -9,9 +9,9 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from io import FileIO
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from io import BufferedWriter, FileIO
 from pathlib import Path
 from typing import TypeAlias
 
@@ -158,11 +158,36 @@ def save_file(path: Path, data: bytes, again: str = "run the command again") -> 
 
 
 @contextmanager
+def replacing(paths: Sequence[Path]) -> Iterator[list[BufferedWriter]]:
+    """Open files that the user named, to write them bit by bit, in new folders if need be.
+
+    They replace older files when all of them are complete. If an error occurs, nothing changes. Of a symbolic link, the
+    file it points to is replaced.
+
+    Raises:
+        TrainingError: they can't be written.
+    """
+    targets = [Path(os.path.realpath(it)) for it in paths]
+    partials = [*map(partial_path, targets)]
+    with _discarding_on_error(*partials), writing(targets[0].parent):
+        with ExitStack() as opened:
+            yield [opened.enter_context(_new_file(it)) for it in partials]
+        for partial, target in zip(partials, targets):
+            partial.replace(target)
+
+
+def _new_file(path: Path) -> BufferedWriter:
+    with writing(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("wb")
+
+
+@contextmanager
 def _discarding_on_error(*partials: Path) -> Iterator[None]:
-    """Remove partial files if writing fails, for example because the disk is full."""
+    """Remove partial files if they aren't completed, for example because the disk is full."""
     try:
         yield
-    except OSError:
+    except BaseException:
         for path in partials:
             with suppress(OSError):
                 _discard(path)

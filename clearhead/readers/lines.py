@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
+from ..config.values import counted
 from ..errors import DataError
 from ..folder.archive import display_name
 from .files import Input
@@ -221,7 +222,7 @@ def count_controls(text: str) -> int:
 def controls_note(count: int, what: str) -> str:
     """Return a note on the number of texts with such characters."""
     return (
-        f"{count:,} {what} with control characters from U+0080 to U+009F: if the text was converted from LATIN1, "
+        f"{counted(count, what)} with control characters from U+0080 to U+009F: if the text was converted from LATIN1, "
         "convert the original from WINDOWS-1252 instead"
     )
 
@@ -251,8 +252,8 @@ def _expect_text(name: str, block: bytes) -> None:
             f"{name} isn't text: {n_nul:,} of its first {len(block):,} bytes are NUL", expected="UTF-8", name=name
         )
     if b"\n" not in block and b"\r" in block.rstrip(b"\r"):
-        what = f"{name} has lines that end at CR alone"
-        raise DataError(what, expected="lines that end at LF", fix="convert it with: tr '\\r' '\\n'", name=name)
+        what, fix = f"{name} has lines that end at CR alone", "convert it with: tr '\\r' '\\n' < FILE > NEW"
+        raise DataError(what, expected="lines that end at LF", fix=fix, name=name)
 
 
 def _wrong_encoding(name: str, encoding: str) -> DataError:

@@ -95,9 +95,6 @@ class Report:
         rows = []
         for reason, count in self.skipped.items():
             rows.append(f"  {what} {count:,}: {reason}")
-            rows += [
-                f"    {self.place(it.line)}: {shown(it.text, self.width)}"
-                for it in self.examples
-                if it.reason == reason
-            ]
+            shows = [it for it in self.examples if it.reason == reason][:_EXAMPLES]
+            rows += [f"    {self.place(it.line)}: {shown(it.text, self.width)}" for it in shows]
         return rows

@@ -60,12 +60,15 @@ class Costs:
             pair = row["label"], row["predicted"]
             for side, known in zip(_HEADER, (labels, answers)):
                 if row[side] not in known and (row[side] or pair[1]):
-                    what = f"{where} has an unknown {side} {row[side]!r}"
+                    found = f"an unknown label {row[side]!r}" if row[side] else "no label"
+                    what = f"{where} has {found} in the column {side}"
                     raise unknown(what, row[side], sorted(known), side, DataError)
             if pair in pairs:
                 what, fix = f"{where} repeats the pair {', '.join(map(repr, pair))}", "remove one of the rows"
                 raise DataError(what, fix=fix, name=str(path), line=number, value=text)
             pairs[pair] = _cost(row["cost"], where, number)
+        if not pairs:
+            raise DataError(f"{path} has no costs", expected="a row for each mistake that has a cost", name=str(path))
         return cls(pairs)
 
     def of(self, label: str, predicted: str) -> float:

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from clearhead.errors import TrainingError
-from clearhead.folder.atomic import remove_folder, remove_partials, write_file, write_files, write_folder, writing
+from clearhead.folder.atomic import (
+    remove_folder,
+    remove_partials,
+    replacing,
+    write_file,
+    write_files,
+    write_folder,
+    writing,
+)
 
 
 def test_a_write_that_is_killed_at_any_call_leaves_the_old_content_or_the_new(tmp_path: Path, crash_points) -> None:
@@ -32,6 +40,22 @@ def test_a_link_stays_a_link_and_what_it_leads_to_is_replaced(tmp_path: Path) ->
     write_file(dangling, b"2")
     assert link.is_symlink() and dangling.is_symlink()
     assert (target.read_bytes(), (tmp_path / "far" / "new").read_bytes()) == (b"1", b"2")
+
+
+def test_files_written_bit_by_bit_appear_together_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(b"old")
+    (tmp_path / "link").symlink_to(tmp_path / "old")
+    paths = [tmp_path / "link", tmp_path / "new" / "file"]
+    for error, expected in ((OSError(errno.ENOSPC, "full"), TrainingError), (KeyboardInterrupt(), KeyboardInterrupt)):
+        with pytest.raises(expected), replacing(paths) as files:
+            files[0].write(b"half")
+            raise error
+        assert (tmp_path / "old").read_bytes() == b"old" and not [*(tmp_path / "new").iterdir()]
+    with replacing(paths) as files:
+        for place, file in enumerate(files):
+            file.write(bytes([place]))
+    assert [it.read_bytes() for it in paths] == [b"\0", b"\1"] and paths[0].is_symlink()
+    assert {it.name for it in tmp_path.iterdir()} == {"old", "link", "new"}
 
 
 def test_a_link_that_leads_to_itself_is_replaced(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import IO, Any, Self, cast
 from ...config.messages import say
 from ...config.values import counted
 from ...errors import DataError
-from ...folder.atomic import partial_path, write_file
+from ...folder.atomic import partial_path, write_file, writing
 from ..input_lines import Place
 
 _EVERY = 1.0  # seconds between records, each of which waits for the disk
@@ -49,6 +49,8 @@ class OutputFile:
         self._final = Path(os.path.realpath(path)) if whole else None  # of a link, the file that it names is replaced
         self._target = partial_path(self._final) if self._final else path
         self.record = path.with_name(f"{path.name}.progress")
+        with writing(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
         self._digest = hashlib.sha256()
         self._lines = self._bytes = 0
         self.skipped = 0

@@ -16,7 +16,7 @@ from ...config.task_spec import Column
 from ...config.values import counted
 from ...errors import DataError
 from ..input_lines import Place, Printed, warnings_of, warnings_of_cut
-from ..output import TABLES, new_file, new_regular_file
+from ..output import PACKED, TABLES, new_file, new_regular_file
 from ..parser import Options, Parser, UsageError
 from ..rejection import MARK
 from ..setting_options import add_settings, given_settings
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _OPTIONS = {"data.source_column": ["--text"], "data.separator": ["--separator"], "data.quoting": []}
 _HELPS = {"data.source_column": "column to read, or several separated by commas (default: as in training, or detected)"}
-_PACKED = (".gz", ".xz")
 _MOST_NOTES = 5  # warnings about rows; the others are counted
 RowsAnswer: TypeAlias = Callable[[Sequence[Sequence[str]]], Sequence[Any]]
 
@@ -77,9 +76,6 @@ def check_table_options(options: Options, n_texts: int) -> None:
     if (made := _format_of(options.out)) and (read := _format_of(options.data)) and made != read:
         what = f"--out {options.out} is the name of another format than that of --data {options.data}"
         raise UsageError(what, fix=f"name a {read} file: the table keeps its format", name="--out", value=options.out)
-    if options.out and options.out.suffix.lower() in _PACKED:
-        what = f"--out {options.out} is the name of a compressed file, but the table is written as it is"
-        raise UsageError(what, fix=f"leave out {options.out.suffix}", name="--out", value=options.out)
     if options.json:
         raise UsageError("--data can't be combined with --json", fix="leave it out: the format is that of the table")
     if n_texts:
@@ -265,7 +261,7 @@ class TableAnswers(LineAnswers):
 def _format_of(name: Any) -> str:
     """Return the extension of a table, or ""."""
     path = PurePath(name or "")
-    ending = (path.with_suffix("") if path.suffix.lower() in _PACKED else path).suffix.lower()
+    ending = (path.with_suffix("") if path.suffix.lower() in PACKED else path).suffix.lower()
     return ending if ending in TABLES else ""
 
 

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from ...config.messages import printable, say
-from ...errors import ConfigError
 from ..models import READING
-from ..output import new_file, to_json
+from ..output import expect_new, new_regular_file, to_json
 from ..parser import Options, Parser, UsageError, Verb
 from ..setting_options import add_settings, configure
 
@@ -23,8 +22,12 @@ _FILES = "pairs, labelled texts or running text: a TSV, CSV, JSON or text file, 
 def _add_options(parser: Parser) -> None:
     parser.add_argument("files", nargs="*", metavar="FILE", help=_FILES)
     text = "write the lines without faults; for aligned files, name two"
-    parser.add_argument("--out", nargs="+", action="extend", type=new_file, metavar="FILE", default=[], help=text)
-    parser.add_value("--dropped", "FILE", "write the other lines, with their numbers and reasons", type=new_file)
+    parser.add_argument(
+        "--out", nargs="+", action="extend", type=new_regular_file, metavar="FILE", default=[], help=text
+    )
+    parser.add_value(
+        "--dropped", "FILE", "write the other lines, with their numbers and reasons", type=new_regular_file
+    )
     parser.add_flag("--repair", "repair lines instead of dropping them, if it's certain how (with --out)")
     parser.add_flag("--json", "print all findings as JSON")
     helps = {"data.valid": "validation data to check for leaks", "data.test": "test data to check for leaks"}
@@ -37,7 +40,7 @@ def _run(options: Options) -> None:
     if options.repair and not options.out:
         raise UsageError("--repair needs a file to write", expected="--out FILE", name="--repair")
     outputs = [*options.out, *filter(None, [options.dropped])]
-    _expect_new(outputs, options)
+    expect_new(outputs, (Path(it) for key in ("files", "data.valid", "data.test") for it in vars(options).get(key, ())))
     options.config = None
     vars(options)["data.train"] = options.files
     from ...cleaning.checkup import check_data
@@ -46,14 +49,6 @@ def _run(options: Options) -> None:
     print(to_json(found.to_dict()) if options.json else printable(str(found)))
     for path in outputs:
         say(f"wrote {path}")
-
-
-def _expect_new(outputs: list[Path], options: Options) -> None:
-    """Raise a ConfigError if an output is an input, or another output."""
-    inputs = [Path(it) for key in ("files", "data.valid", "data.test") for it in vars(options).get(key, ())]
-    for place, path in enumerate(outputs):
-        if any(path.resolve() == it.resolve() for it in (*inputs, *outputs[:place])):
-            raise ConfigError(f"{path} would be overwritten", expected="a new file", name="out", value=str(path))
 
 
 VERB = Verb(

@@ -17,7 +17,7 @@ from ..models import (
     open_models,
     read_as_trained,
 )
-from ..output import TABLES, new_file, to_json
+from ..output import TABLES, expect_new, new_file, to_json
 from ..parser import Options, Parser, UsageError, Verb
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def _run(options: Options) -> None:
     if options.predictions and options.predictions.suffix.lower() not in _TABLES:
         what = f"--predictions {options.predictions} isn't the name of a table"
         raise UsageError(what, expected=f"a name that ends in {', '.join(_TABLES)}", name="--predictions")
+    read = map(Path, filter(None, [*options.data, *options.references, options.costs]))
+    expect_new([*filter(None, [options.report, options.predictions])], (it for it in read if not it.is_dir()))
     apps, decode = open_models(options.folders, options, one_answer=True)
     pairs = read_as_trained(apps, options.data, options, options.references)
     say(str(pairs.report))

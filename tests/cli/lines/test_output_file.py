@@ -49,9 +49,9 @@ def test_what_follows_the_record_is_cut_off_and_written_again(begun: Path, more:
     assert [it.name for it in begun.parent.iterdir()] == ["out.txt"]
 
 
-def test_resume_begins_a_file_that_does_not_exist(tmp_path: Path) -> None:
-    written(opened(tmp_path / "new.txt"), groups(2), finish=True)
-    assert (tmp_path / "new.txt").read_text(encoding="utf-8") == "É 1\nÉ 2\n"
+def test_resume_begins_a_file_that_does_not_exist_in_a_folder_that_does_not(tmp_path: Path) -> None:
+    written(opened(tmp_path / "new" / "new.txt"), groups(2), finish=True)
+    assert (tmp_path / "new" / "new.txt").read_text(encoding="utf-8") == "É 1\nÉ 2\n"
 
 
 def test_a_run_killed_before_its_first_line_is_resumed(tmp_path: Path) -> None:

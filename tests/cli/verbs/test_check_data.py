@@ -1,4 +1,5 @@
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -111,9 +112,25 @@ def test_data_that_cannot_be_used_has_the_error_of_training(
     assert done.code == trained.code == 1 and done.err == trained.err and said in done.err and not done.out
 
 
+def test_an_error_shows_a_few_lines_only(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(b"\xff\t\xfe\n" * 100)
+    done = run("check", path, "--task", "translate")
+    assert done.code == 1 and "skipped 100" in done.err and len(done.err.splitlines()) < 20
+
+
 def test_outputs_are_new_files_and_the_data_has_texts(run: Run, pairs: Path, tmp_path: Path) -> None:
     done = run("check", pairs, "--out", pairs)
     assert done.code == 2 and "would be overwritten" in done.err and pairs.read_bytes() == "\r\n".join(LINES).encode()
+    folder, pipe = tmp_path / "folder", tmp_path / "pipe"
+    folder.mkdir()
+    (folder / "pairs.tsv").write_bytes(pairs.read_bytes())
+    os.mkfifo(pipe)
+    for out, said in (("pairs.tsv", "would be overwritten"), ("new.tsv", "which is read")):
+        done = run("check", folder, "--out", folder / out)
+        assert done.code == 2 and said in done.err and [it.name for it in folder.iterdir()] == ["pairs.tsv"]
+    assert run("check", pairs, "--out", pipe).code == 2 and pipe.is_fifo()
+    assert run("check", pairs, "--out", tmp_path / "new" / "clean.tsv").code == 0 and (tmp_path / "new").is_dir()
     assert run("check").code == 2
     questions = tmp_path / "questions.jsonl"
     questions.write_text('{"context": "A cat.", "question": "Who?", "answer": "cat"}\n' * 3, encoding="utf-8")
@@ -167,8 +184,11 @@ def test_aligned_files_and_running_text_are_repaired(run: Run, tmp_path: Path) -
     paths, outs = ([tmp_path / f"{stem}.{it}" for it in ("en", "fr")] for stem in "ab")
     assert "1 repaired" in run("check", *paths, "--out", *outs, "--repair").out
     assert outs[1].read_text(encoding="utf-8") == "\n".join([*FRENCH, "L'été."])
-    done = run("check", paths[1], "--task", "generate", "--out", tmp_path / "text", "--repair")
-    assert "1 repaired" in done.out and "L'été." in (tmp_path / "text").read_text(encoding="utf-8")
+    for end in ("\n", "\r\n"):
+        paths[1].write_text("\ufeff" + end.join(sides[1]), encoding="utf-8", newline="")
+        done = run("check", paths[1], "--task", "generate", "--out", tmp_path / "text", "--repair")
+        assert "1 repaired" in done.out
+        assert (tmp_path / "text").read_bytes().decode() == "\ufeff" + end.join([*FRENCH, "L'été."])
 
 
 def test_what_a_format_cannot_hold_is_dropped_and_reported(run: Run, tmp_path: Path) -> None:

@@ -205,15 +205,33 @@ def test_a_report_in_a_folder_that_may_not_be_written_to_is_refused_before_any_w
     assert done.code == 2 and str(tmp_path) in done.err
 
 
-def test_a_report_to_the_file_of_the_scores_is_rejected(
-    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("stream", [0, 1])
+def test_a_report_to_the_file_of_the_scores_or_of_the_input_is_rejected(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: int
 ) -> None:
     out = tmp_path / "out"
     out.write_text("")
-    monkeypatch.setattr(os, "fstat", lambda _: out.stat())
+    monkeypatch.setattr(os, "fstat", lambda it: (out if it == stream else tmp_path).stat())
     with pytest.raises(ArgumentTypeError):
         new_file(str(out))
     assert new_file(str(pairs)) == pairs
+
+
+@pytest.mark.parametrize(
+    "outputs", [("--report", "{}"), ("--predictions", "{}"), ("--report", "new.tsv", "--predictions", "./new.tsv")]
+)
+def test_a_report_replaces_neither_the_data_nor_the_predictions(
+    run: Run, pairs: Path, outputs: tuple[str, ...]
+) -> None:
+    before = pairs.read_bytes()
+    done = run("evaluate", "no model", "--data", pairs, *(it.format(pairs) for it in outputs))
+    assert done.code == 2 and "would be overwritten" in done.err and pairs.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["-", "report.txt.gz"])
+def test_a_name_that_promises_another_file_is_rejected(name: str) -> None:
+    with pytest.raises(ArgumentTypeError):
+        new_file(name)
 
 
 def test_a_report_may_go_to_a_new_folder_and_to_stdout(run: Run, folder: Path, pairs: Path, tmp_path: Path) -> None:

@@ -496,7 +496,12 @@ def test_costs_that_cannot_be(run: Run, trained: Path, tmp_path: Path) -> None:
     assert done.code == 0 and "it takes at least 20 answers" in done.err and "mean cost          0.0000" in done.out
     costs.write_text("label,predicted,cost\nPos,nag,10\n", encoding="utf-8")
     done = run("evaluate", trained / "model", *data)
-    assert (done.code, done.out) == (1, "") and "unknown predicted 'nag'" in done.err and "neg" in done.err
+    assert (done.code, done.out) == (1, "") and "unknown label 'nag' in the column predicted" in done.err
+    assert "neg" in done.err
+    for rows, said in (("", "has no costs"), (",neg,1\n", "line 2 of")):
+        costs.write_text(f"label,predicted,cost\n{rows}", encoding="utf-8")
+        done = run("evaluate", trained / "model", *data)
+        assert (done.code, done.out) == (1, "") and said in done.err
     done = run("evaluate", trained / "model", trained / "model", *data)
     assert done.code == 2 and "--costs describes one model" in done.err
     done = run("evaluate", "demo", *data)
