@@ -115,7 +115,8 @@ class DataCheck:
     def __str__(self) -> str:
         faulty = self.faulty().keys() - self._unreadable
         share, repaired = len(faulty) / max(1, self.report.used), faulty - self.dropped()
-        some = f"{len(faulty):,} of {self.report.used:,} {self.examples} look{'s' * (len(faulty) == 1)} faulty"
+        nouns = "labelled texts" if self.examples == "labels" else self.examples
+        some = f"{len(faulty):,} of {self.report.used:,} {nouns} look{'s' * (len(faulty) == 1)} faulty"
         some += f" ({share:.1%})"
         rows = [str(self.report), some + f"; {len(repaired):,} repaired" * self.repair]
         for kind, count in self.counts.items():

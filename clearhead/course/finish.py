@@ -21,6 +21,7 @@ from ..demo.phrasebook_demo import SETTINGS as DEMO
 from ..demo.phrasebook_demo import WATCHED
 from ..errors import DataError
 from ..inspection.page.document import page_document
+from ..readers.lines import read_whole, undecodable
 from ..version import __version__
 from .grade import EXERCISES, Grade, grade_all
 from .own_parts import SETTINGS as PARTS
@@ -76,9 +77,9 @@ def finish(folder: Path, grades: Sequence[Grade]) -> str:
 def check_again(page: Path) -> list[Grade]:
     """Grade the functions that a page of `finish` contains. They run with the rights of the caller.
 
-    The translator and its score aren't checked. Raise DataError if the page has no card.
+    The translator and its score aren't checked. Raise DataError if the page can't be read or has no card.
     """
-    found = _CARD.search(page.read_text(encoding="utf-8", errors="replace"))
+    found = _CARD.search(undecodable(read_whole(page)))
     try:
         card: dict[str, Any] = json.loads(found[1]) if found else {}
         files: Mapping[str, str] = {it.name: str(card["exercises"][it.name]) for it in EXERCISES}

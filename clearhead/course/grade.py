@@ -174,7 +174,7 @@ def graded(exercise: Exercise, load: Callable[[], Work]) -> Grade:
     except Broken as broken:
         return Grade(exercise.name, "failed", held, broken.law or law, broken.what, broken.inputs)
     except SyntaxError as error:
-        return Grade(exercise.name, "failed", what=f"line {error.lineno} of {exercise.name}.py: {error.msg}")
+        return Grade(exercise.name, "failed", what=f"line {error.lineno or 1} of {exercise.name}.py: {error.msg}")
     except Exception as error:
         file, function, line = _place(error, exercise.name)
         at = f"in line {line} of {file}, in {function}: " if function else ""

@@ -241,9 +241,9 @@ def _nearest(config: Config) -> tuple[Family, dict[str, Any]]:
 
 
 def families(config: Config) -> list[Family]:
-    """Return the families with a model's topology, beginning with the one that lacks the fewest of its settings."""
+    """Return the families with a model's topology, those of its inputs first, and then those that lack few settings."""
     kinds = [kind for kind in FAMILIES.values() if kind.fixed["model.topology"] == config.model.topology]
-    return sorted(kinds, key=lambda kind: len(kind.lacks(config.model)))
+    return sorted(kinds, key=lambda kind: ("model.front" in (lacks := kind.lacks(config.model)), len(lacks)))
 
 
 # --- embeddings: folders of Sentence-Transformers

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..config import SEPARATORS, DataConfig
+from ..config.values import counted
 from ..errors import DataError, shortened
 from .column_roles import FAST_TEXT, LABELLED, SENTENCES, SUMMARIES, Chosen, Columns, Roles
 from .columns import Sample, attribution, rows_to_inspect
@@ -165,7 +166,9 @@ class Table:
                 f"column {column + 1} states the licence, {report.licence}, and the source, {report.source}"
             )
         elif ignored:
-            report.notes.append(f"columns after {listed} aren't used: {ignored:,} {report.unit} have them ({example})")
+            report.notes.append(
+                f"columns after {listed} aren't used: they're in {counted(ignored, report.unit)} ({example})"
+            )
 
     def _too_few(self, cells: Sequence[str], text: str) -> str:
         if len(cells) > 1:

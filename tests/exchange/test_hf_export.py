@@ -11,7 +11,7 @@ import clearhead
 from clearhead.config import Config, DataConfig, ModelConfig
 from clearhead.errors import ConfigError, ModelError, TrainingError
 from clearhead.exchange.families.bart import reordered_dims, sines_first
-from clearhead.exchange.huggingface import write
+from clearhead.exchange.huggingface import families, write
 from clearhead.exchange.import_model import import_model, read
 from clearhead.exchange.targets import export
 from clearhead.model.transformer import build
@@ -111,6 +111,12 @@ def test_a_part_without_counterpart_is_named(vocabulary, tmp_path, settings, nam
     with pytest.raises(ModelError, match=f"model.{name}=.* no counterpart in Marian"):
         write(config, ours.state_dict(), vocabulary.to_json(), tmp_path / "hf")
     assert not (tmp_path / "hf").exists()
+
+
+def test_a_model_of_texts_is_compared_with_families_of_texts_first() -> None:
+    model = ModelConfig(topology="encoder-only", positions="rotary", pooling="mean", pre_norm=True, n_classes=2)
+    lacking = [kind.lacks(model) for kind in families(Config(model=model))]
+    assert "model.front" in min(lacking, key=len) and "model.front" not in lacking[0]
 
 
 def test_an_export_that_auto_tokenizer_splits_in_its_own_way_says_so(hf, vocabulary, tmp_path, capsys) -> None:

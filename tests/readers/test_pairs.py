@@ -91,7 +91,7 @@ def test_a_third_column_is_ignored_counted_and_said(tmp_path: Path) -> None:
     pairs = read(tmp_path, "a\tb\tcredit: me\nc\td\ne\tf\tcredit: you\tmore\n")
     assert both(pairs) == [("a", "b"), ("c", "d"), ("e", "f")]
     assert pairs.report.form == "TSV, three columns, no header"
-    assert pairs.report.notes == ['columns after 2 aren\'t used: 2 lines have them (line 1: "credit: me")']
+    assert pairs.report.notes == ["columns after 2 aren't used: they're in 2 lines (line 1: \"credit: me\")"]
 
 
 def test_columns_of_numbers_around_the_sentences_are_passed_over(tmp_path: Path) -> None:

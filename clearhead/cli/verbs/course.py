@@ -36,7 +36,12 @@ def _run(options: Options) -> None:
     if not options.folder.strip():
         raise UsageError("the name of the folder is empty", fix="name a folder", name="DIR", value=options.folder)
     if broken is not None and (options.json or options.finish is not None):
-        raise UsageError("--break stands alone", fix="leave --json and --finish out", name="--break", value=broken)
+        raise UsageError(
+            "--break can't be combined with other options",
+            fix="leave --json and --finish out",
+            name="--break",
+            value=broken,
+        )
     if broken is not None:
         _break(broken, folder)
         return

@@ -75,6 +75,7 @@ def test_leaks_conflicts_and_spellings_are_found(run: Run, tmp_path: Path) -> No
     rows += [("The leaked texst is longer.", "cat")]
     path.write_text("".join(f"{text}\t{label}\n" for text, label in rows), encoding="utf-8")
     test.write_text("a leaked text\tcat\nAnother text.\tdog\nThe leaked text is longer.\tcat\n", encoding="utf-8")
+    assert "labelled texts look faulty" in run("check", path, "--test", test, "--task", "classify").out
     found = json.loads(run("check", path, "--test", test, "--task", "classify", "--json").out)["findings"]
     n = len(rows)
     assert [(it["line"], it["kind"]) for it in found] == [

@@ -57,11 +57,11 @@ def test_a_folder_needs_a_name(run: Run) -> None:
     ("arguments", "said"),
     [
         (["verify"], "no page is given"),
-        (["verify", "nowhere.html"], "nowhere.html"),
+        (["verify", "nowhere.html"], "nowhere.html doesn't exist"),
         (["one", "two"], "two is unexpected"),
         (["mine", "--finish", "page.txt"], "page.txt"),
         (["mine", "--break", "msak"], "there's no part 'msak' to remove"),
-        (["mine", "--break", "mask", "--json"], "--break stands alone"),
+        (["mine", "--break", "mask", "--json"], "--break can't be combined"),
     ],
     ids=str,
 )
