@@ -114,7 +114,9 @@ def test_a_part_without_counterpart_is_named(vocabulary, tmp_path, settings, nam
 
 
 def test_a_model_of_texts_is_compared_with_families_of_texts_first() -> None:
-    model = ModelConfig(topology="encoder-only", positions="rotary", pooling="mean", pre_norm=True, n_classes=2)
+    model = ModelConfig(
+        topology="encoder-only", positions="rotary", pooling="mean", pre_norm=True, head="class", n_classes=2
+    )
     lacking = [kind.lacks(model) for kind in families(Config(model=model))]
     assert "model.front" in min(lacking, key=len) and "model.front" not in lacking[0]
 
