@@ -1,5 +1,4 @@
 import ast
-import importlib
 import re
 import subprocess
 import sys
@@ -14,31 +13,6 @@ import clearhead.api
 from clearhead.cli.entry import VERBS
 
 ROOT = Path(__file__).parents[1]
-ROOMS = (
-    "model/**/*.py",
-    "decode/**/*.py",
-    "folder/*.py",
-    "tokenization/*.py",
-    "pictures/*.py",
-    "inspection/**/*.py",
-    "scoring/**/*.py",
-    "apps/*.py",
-    "apps/annotation/*.py",
-    "apps/bench/*.py",
-    "apps/checks/*.py",
-    "cli/**/*.py",
-    "config/*.py",
-    "data/*.py",
-    "readers/**/*.py",
-    "serving/**/*.py",
-    "tasks/**/*.py",
-    "training/**/*.py",
-    "exchange/**/*.py",
-    "demo/*.py",
-    "course/*.py",
-    "examples/*.py",
-    "*.py",
-)
 HEAVY = {"torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "rich", "matplotlib"}
 NAMES = [
     "App",
@@ -145,15 +119,6 @@ def test_train_can_be_called_whatever_was_imported_before() -> None:
         train(clearhead.Config(), "nowhere")
 
 
-def documented_modules() -> set[Path]:
-    """The files that define the objects in the Python reference."""
-    text, files = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8"), set()
-    for module, name in re.findall(r"auto(?:function|class):: (\S+)\.(\w+)$", text, re.MULTILINE):
-        defined = getattr(importlib.import_module(module), name).__module__
-        files.add(ROOT / f"{defined.replace('.', '/')}.py")
-    return files
-
-
 def public_functions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
     for node in body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
@@ -163,15 +128,13 @@ def public_functions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[s
 
 
 def test_public_functions_with_three_or_more_arguments_describe_them() -> None:
-    files = documented_modules() | {path for room in ROOMS for path in (ROOT / "clearhead").glob(room)}
-    assert ROOT / "clearhead/api.py" in files
     found, lacking = 0, []
-    for path in sorted(files):
+    for path in sorted((ROOT / "clearhead").rglob("*.py")):
         for name, node in public_functions(ast.parse(path.read_text(encoding="utf-8")).body):
             of = node.args
             names = {it.arg for it in (*of.posonlyargs, *of.args, *of.kwonlyargs)} - {"self", "cls"}
             found += len(names) >= 3
             if len(names) >= 3 and "\nArgs:\n" not in (ast.get_docstring(node) or ""):
                 lacking.append(f"{path.relative_to(ROOT)}: {name}")
-    assert found > 80
+    assert found > 400
     assert not lacking, "no Args section in the docstring of\n  " + "\n  ".join(lacking)

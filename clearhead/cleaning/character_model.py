@@ -21,7 +21,13 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def sums(places: NDArray[Any], values: Floats, size: int = 0) -> Floats:
-    """Return the sum of the values at each place. (N,), (N,) -> (size or more,)"""
+    """Return the sum of the values at each place.
+
+    Args:
+        places: the place of each value, from 0 (N,).
+        values: (N,).
+        size: minimum length of the result.
+    """
     return np.bincount(places, values, minlength=size).astype(np.float64, copy=False)
 
 

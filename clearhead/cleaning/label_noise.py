@@ -59,7 +59,13 @@ def confident_disagreements(p: Floats, numbers: Ints) -> Ints:
 
 
 def cross_fitted(texts: Sequence[str], numbers: Ints, n_labels: int) -> Floats:
-    """Return the probability of each label of each text, by a classifier that hasn't seen it. (N, C)"""
+    """Return the probability of each label of each text (N, C), by a classifier that hasn't seen the text.
+
+    Args:
+        texts: the texts (N).
+        numbers: the number of each text's given label (N,).
+        n_labels: the number of labels C.
+    """
     features = _Features(texts)
     folds = np.random.default_rng(0).permutation(len(texts)) % _FOLDS
     p = np.zeros((len(texts), n_labels))

@@ -110,7 +110,13 @@ class Subject:
         return found
 
     def loss(self, model: nn.Module, task: Task | None = None, examples: Any = None) -> float:
-        """Return the training loss on held-out examples per prediction, without dropout and label smoothing."""
+        """Return the training loss on held-out examples per prediction, without dropout and label smoothing.
+
+        Args:
+            model: the model, on the CPU.
+            task: the task whose loss it is, with its settings (default: that of the run).
+            examples: changed held-out examples (default: as they are).
+        """
         task, examples = task or self.task, self.held_out if examples is None else examples
         return mean_loss(model, task, examples, self.held_plan, self.held_batches)
 
@@ -188,7 +194,15 @@ class Subject:
 
 
 def mean_loss(model: nn.Module, task: Task, examples: Any, plan: Plan, batches: Iterable[IntArray]) -> float:
-    """Return the training loss of some batches per prediction, without dropout and label smoothing."""
+    """Return the training loss of some batches per prediction, without dropout and label smoothing.
+
+    Args:
+        model: the model, which is in evaluation mode meanwhile.
+        task: the task whose loss it is.
+        examples: the encoded examples.
+        plan: knows the number of predictions of a batch.
+        batches: the rows of the examples in each batch.
+    """
     total, count = 0.0, 0
     with evaluation(model), torch.no_grad():
         for rows in batches:

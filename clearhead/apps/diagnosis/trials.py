@@ -64,7 +64,13 @@ class Trials:
         return share - self.noise if share > 0.02 else min(share, 0.0)
 
     def run(self, config: Recipe, *, seed: int | None = None, warmup: int | None = None) -> float:
-        """Train for a few steps, and return the loss on held-out examples; a large number if it isn't finite."""
+        """Train for a few steps, and return the loss on held-out examples; a large number if it isn't finite.
+
+        Args:
+            config: the settings to try.
+            seed: the seed of weights and batches (default: that of the settings).
+            warmup: steps (default: the setting's, in proportion to the length of the trial).
+        """
         key = repr((config, seed, warmup))
         if key not in self._known:
             self._known[key] = self._run(config, seed, warmup)
