@@ -24,7 +24,7 @@ from ..errors import DataError
 from ..folder.atomic import write_file
 from ..pictures.plain_page import document
 from . import laws_of_attention, laws_of_blocks, laws_of_stacks
-from .laws import Broken, Exercise, Watched, Work, name_of
+from .laws import REPEATED, Broken, Exercise, Law, Watched, Work, all_shown, name_of
 
 EXERCISES: Sequence[Exercise] = (
     *laws_of_attention.EXERCISES,
@@ -157,7 +157,7 @@ def _earlier(folder: Path, name: str, failed: Sequence[str]) -> str:
 
 def graded(exercise: Exercise, load: Callable[[], Work]) -> Grade:
     """Test all laws in this process, up to the first one that's broken."""
-    held, law, work = 0, "", None
+    held, law, work, test = 0, "", None, None
     try:
         work = Watched(load())
         missing = [name for name in exercise.functions if not callable(getattr(work, name, None))]
@@ -172,15 +172,28 @@ def graded(exercise: Exercise, load: Callable[[], Work]) -> Grade:
     except NotImplementedError as error:
         return Grade(exercise.name, "to write", what=_place(error, exercise.name)[1])
     except Broken as broken:
-        return Grade(exercise.name, "failed", held, broken.law or law, broken.what, broken.inputs)
+        inputs, what = broken.inputs or all_shown(work.inputs if work else {}), broken.what
+        if law and not broken.law and _holds(test, load):
+            broken.law, what = REPEATED, f"{what} after other calls, but not before them: what's kept between calls?"
+        return Grade(exercise.name, "failed", held, broken.law or law, what, inputs)
     except SyntaxError as error:
         return Grade(exercise.name, "failed", what=f"line {error.lineno or 1} of {exercise.name}.py: {error.msg}")
     except Exception as error:
         file, function, line = _place(error, exercise.name)
         at = f"in line {line} of {file}, in {function}: " if function else ""
-        inputs = work.inputs if work else {}
+        inputs = all_shown(work.inputs if work else {})
         return Grade(exercise.name, "failed", held, law, f"{at}{type(error).__name__}: {error}", inputs)
     return Grade(exercise.name, "passed", held, pictures=pictures)
+
+
+def _holds(law: Law | None, load: Callable[[], Work]) -> bool:
+    """Return whether a law holds if nothing was called before."""
+    try:
+        if law:
+            law(Watched(load()))
+    except Exception:
+        return False
+    return True
 
 
 def _place(error: BaseException, name: str) -> tuple[str, str, int | None]:
@@ -267,7 +280,12 @@ def _main(arguments: Sequence[str]) -> None:
     torch.manual_seed(0)
     sys.path.insert(0, folder)
     exercise = next(it for it in EXERCISES if it.name == name)
-    found = graded(exercise, lambda: importlib.import_module(name)).to_dict()
+
+    def load() -> Work:
+        sys.modules.pop(name, None)  # nothing is kept from an earlier load
+        return importlib.import_module(name)
+
+    found = graded(exercise, load).to_dict()
     Path(report).write_text(json.dumps(found), encoding="utf-8")
 
 

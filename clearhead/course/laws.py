@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, TypeAlias
 
 import torch
@@ -12,7 +12,8 @@ from torch import Tensor
 _TOLERANCE = 1e-4  # float32 leaves differences of about 1e-6 in such small inputs
 _SHOWN = 40  # numbers of an input, at most
 UNCHANGED = "A function doesn't change its inputs"
-"""The law that every call tests."""
+REPEATED = "The same inputs give the same outputs"
+"""The laws that every call tests."""
 
 Work: TypeAlias = Any
 """The functions that a student wrote, as attributes."""
@@ -26,19 +27,20 @@ class Broken(Exception):  # noqa: N818
 
     def __init__(self, what: str, law: str = "", /, **inputs: object) -> None:
         super().__init__(what)
-        self.what, self.law, self.inputs = what, law, {name: shown(value) for name, value in inputs.items()}
+        self.what, self.law, self.inputs = what, law, all_shown(inputs)
 
 
 class Watched:
-    """The functions that a student wrote, as attributes. Calling one raises `Broken` if it changes a tensor in place.
+    """The functions that a student wrote, as attributes. Calling one raises `Broken` if it changes a tensor in place
+    or draws random numbers.
 
     Attributes:
-        inputs: those of the call that raised another error, as text.
+        inputs: those of the latest call.
     """
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        self.inputs: Mapping[str, str] = {}
+        self.inputs: Mapping[str, object] = {}
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(self._work, name)
@@ -50,17 +52,16 @@ class Watched:
         given = {names[i] if i < len(names) else f"input {i + 1}": value for i, value in enumerate(values)} | named
         before = {name: [it.detach().clone() for it in _tensors(value)] for name, value in given.items()}
         kept = {name: before[name][0] if isinstance(it, Tensor) else it for name, it in given.items()}
-        visible = {name: it for name, it in kept.items() if isinstance(it, Tensor | int | float)}
-        try:
-            found = function(*values, **named)
-        except Exception:
-            self.inputs = {name: shown(it) for name, it in visible.items()}
-            raise
+        self.inputs = {name: it for name, it in kept.items() if isinstance(it, Tensor | int | float)}
+        drawn = torch.get_rng_state()
+        found = function(*values, **named)
+        what = code.co_name if code else "the function"
+        if not torch.equal(torch.get_rng_state(), drawn):
+            raise Broken(f"{what} draws random numbers: is there dropout?", REPEATED)
         for name, value in given.items():
             after = _tensors(value)
             if len(after) != len(before[name]) or not all(map(torch.equal, after, before[name])):
-                what = f"{code.co_name if code else 'the function'} changes its input {name} in place"
-                raise Broken(what, UNCHANGED, **visible)
+                raise Broken(f"{what} changes its input {name} in place", UNCHANGED)
         return found
 
 
@@ -108,7 +109,12 @@ def expect(holds: bool, what: str, **inputs: object) -> None:
 
 
 def differs(found: Tensor, expected: Tensor) -> tuple[int, ...] | None:
-    """Return the place of the first number that isn't as expected, or None. NaN is never as expected."""
+    """Return the place of the first number that isn't as expected, or None. NaN is never as expected.
+
+    Raises:
+        Broken: it's no tensor, or has another shape.
+    """
+    expect_shape(found, expected.shape, "the result")
     wrong = ~((found - expected).abs() <= _TOLERANCE * (1 + expected.abs()))
     return tuple(wrong.nonzero()[0].tolist()) if wrong.any() else None
 
@@ -146,22 +152,32 @@ def expect_equal(found: Tensor, expected: Tensor, what: str, **inputs: object) -
         raise Broken(f"{what}{at} is {numbers}", **inputs)
 
 
-def expect_gradients(function: Callable[..., Tensor], right: Callable[..., Tensor], **inputs: Tensor) -> None:
+def expect_gradients(
+    function: Callable[..., Tensor],
+    right: Callable[..., Tensor],
+    others: Mapping[str, Tensor] = MappingProxyType({}),
+    /,
+    **inputs: Tensor,
+) -> None:
     """Raise `Broken` unless gradients flow back to all inputs, and are those of the right function.
 
     Args:
         function: the student's function.
         right: a function that computes the same.
+        others: more arguments of both, after `inputs`, which aren't shown.
         inputs: the arguments of both, in order.
     """
-    leaves = [it.clone().requires_grad_() for it in inputs.values()]
+    every = {**inputs, **others}
+    leaves = [it.clone().requires_grad_() for it in every.values()]
     found, expected = (it(*leaves) for it in (function, right))
     slopes = numbers(*expected.shape, seed=9)  # the gradient at the output
     expect(found.requires_grad, "no gradient flows back: is there detach(), no_grad() or NumPy?", **inputs)
     ours = torch.autograd.grad((found * slopes).sum(), leaves, allow_unused=True)
-    for name, mine, other in zip(inputs, ours, torch.autograd.grad((expected * slopes).sum(), leaves)):
-        expect(mine is not None, f"no gradient flows back to {name}", **inputs)
-        expect_equal(mine, other, f"the gradient of {name}", **inputs)
+    theirs = torch.autograd.grad((expected * slopes).sum(), leaves, allow_unused=True)
+    for name, mine, other in zip(every, ours, theirs):
+        if other is not None:
+            expect(mine is not None, f"no gradient flows back to {name}", **inputs)
+            expect_equal(mine, other, f"the gradient of {name}", **inputs)
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -181,6 +197,11 @@ def sizes(*limits: int) -> Iterator[tuple[int, ...]]:
     for limit in limits:
         every = [(*some, size) for some in every for size in range(1, limit + 1)]
     yield from sorted(every, key=lambda some: (sum(some), some))
+
+
+def all_shown(inputs: Mapping[str, object]) -> dict[str, str]:
+    """Return inputs as short text, without those that are None."""
+    return {name: shown(value) for name, value in inputs.items() if value is not None}
 
 
 def shown(value: object) -> str:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import cast
 
@@ -45,14 +46,14 @@ def _pair(function: str, found: object, sizes: Sequence[int], **inputs: object) 
 
 def _rows_sum_to_one(work: Work) -> None:
     """The weights of every query sum to 1."""
-    for rows, columns in sizes(3, 3):
-        scores = numbers(rows, columns)
+    for texts, (rows, columns) in product(((), (1,)), sizes(3, 3)):
+        scores = numbers(rows, columns).expand(*texts, rows, columns)
         found = work.softmax(scores)
         expect_shape(found, scores.shape, "the softmax", scores=scores)
-        by_column = rows != columns and differs(found.sum(0), torch.ones(columns)) is None
+        by_column = rows != columns and differs(found.sum(-2), torch.ones(*texts, columns)) is None
         hint = "; those of every column do: use the last axis" if by_column else ""
-        place = differs(found.sum(-1), torch.ones(rows))
-        expect(place is None, f"the weights of query {place and place[0]} don't sum to 1{hint}", scores=scores)
+        place = differs(found.sum(-1), torch.ones(*texts, rows))
+        expect(place is None, f"the weights of query {place and place[-1]} don't sum to 1{hint}", scores=scores)
 
 
 def _weights_are_exponential(work: Work) -> None:
@@ -131,7 +132,7 @@ def _draw_attention(work: Work) -> Mapping[str, Tensor]:
 
 def _nobody_sees_the_future(work: Work) -> None:
     """A query sees the keys up to its own place, and no later ones."""
-    for size in range(1, 7):
+    for size in (*range(1, 7), 2100):
         found = work.causal_mask(size)
         expect_shape(found, (size, size), "the mask", n=size)
         expect(found.dtype == torch.bool, f"the mask has numbers of type {found.dtype}, not torch.bool", n=size)
@@ -162,6 +163,9 @@ def _the_others_share_the_weight(work: Work) -> None:
         for row in range(rows):
             alone = scores[row][mask[row]].softmax(-1)
             expect_equal(found[row][mask[row]], alone, f"the weights of query {row}", scores=scores, mask=mask)
+    scores = torch.zeros(1, 3000)  # a little weight for each masked key would add up
+    found = work.masked_softmax(scores, torch.arange(3000)[None] < 1)
+    expect_equal(found[:, :1], torch.ones(1, 1), "with 2999 masked keys and one that isn't, the weights")
 
 
 def _hidden_scores_are_harmless(work: Work) -> None:
@@ -230,6 +234,7 @@ def _masks_work_in_heads(work: Work) -> None:
 def _gradients_flow_past_a_mask(work: Work) -> None:
     """With a mask, too, gradients flow back to queries, keys and values."""
     q, k, v, mask = numbers(3, 2), numbers(3, 2, seed=1), numbers(3, 1, seed=2), past_only(3)
+    mask[0] = False
     masked = lambda q, k, v: attention_weights(q, k, mask=mask) @ v  # noqa: E731
     expect_gradients(lambda *it: work.masked_attention(*it, mask)[0], masked, q=q, k=k, v=v)
 
@@ -251,11 +256,13 @@ def _head_has_a_row_for_each_query(work: Work) -> None:
     """A head has one output for each query, as wide as its values, however many keys there are."""
     for queries, keys, width, inner in sizes(2, 2, 3, 3):
         x, memory, matrices = numbers(queries, width), numbers(keys, width, seed=1), _weights_of_a_head(width, inner)
-        expect_shape(work.head(x, memory, *matrices), (queries, inner), "the output", x=x, memory=memory)
+        for mask in (None, past_only(keys)) if queries == keys else (None,):
+            found = work.head(x, memory, *matrices, mask=mask)
+            expect_shape(found, (queries, inner), "the output", x=x, memory=memory, mask=mask)
 
 
 def _values_come_from_the_memory(work: Work) -> None:
-    """A head is Attention(x W_Q, m W_K, m W_V), and without a mask every query sees all of the memory m."""
+    """A head is Attention(x W_Q, m W_K, m W_V), and every query sees all of the memory m that no mask hides."""
     w_q, w_k, w_v = _weights_of_a_head(2, 2)
 
     def mixed(x: Tensor, memory: Tensor) -> Mapping[str, Tensor]:
@@ -272,17 +279,19 @@ def _values_come_from_the_memory(work: Work) -> None:
             "without a mask, later keys are hidden": attention_weights(x @ w_q, memory @ w_k, mask=seen) @ values,
         }
 
-    x, memory = numbers(3, 2), numbers(3, 2, seed=1)  # with fewer tokens, different mistakes give the same numbers
-    found = work.head(x, memory, w_q, w_k, w_v)
-    expect_shape(found, x.shape, "the output", x=x, memory=memory)
-    hint = next((what for what, other in mixed(x, memory).items() if differs(found, other) is None), None)
-    for queries, keys in sizes(3, 3):
-        x, memory = numbers(queries, 2), numbers(keys, 2, seed=1)
-        expected = attention_weights(x @ w_q, memory @ w_k) @ (memory @ w_v)
-        found = work.head(x, memory, w_q, w_k, w_v)
-        expect_shape(found, expected.shape, "the output", x=x, memory=memory)
-        expect(hint is None or differs(found, expected) is None, f"{hint}", x=x, memory=memory)
-        expect_equal(found, expected, "the output", x=x, memory=memory)
+    for masked in (False, True):
+        x, memory = numbers(3, 2), numbers(3, 2, seed=1)  # with fewer tokens, different mistakes give the same numbers
+        found = work.head(x, memory, w_q, w_k, w_v, mask=torch.ones(3, 3) > 0 if masked else None)
+        hint = next((what for what, other in mixed(x, memory).items() if differs(found, other) is None), None)
+        for queries, keys in sizes(3, 3):
+            if masked and (hint is None or queries != keys):
+                continue  # the next law tests masks
+            x, memory = numbers(queries, 2), numbers(keys, 2, seed=1)
+            mask = torch.ones(queries, keys) > 0 if masked else None
+            expected = _head(x, memory, w_q, w_k, w_v)
+            found = work.head(x, memory, w_q, w_k, w_v, mask=mask)
+            expect(hint is None or differs(found, expected) is None, f"{hint}", x=x, memory=memory, mask=mask)
+            expect_equal(found, expected, "the output", x=x, memory=memory, mask=mask)
 
 
 def _heads_take_a_mask(work: Work) -> None:
@@ -297,9 +306,28 @@ def _heads_take_a_mask(work: Work) -> None:
     x, mask = numbers(3, 2), past_only(3)
     for query, row in enumerate(work.head(x, memory, *matrices, mask=mask)):
         alone = work.head(x[query : query + 1], memory[: query + 1], *matrices)[0]
-        expect_equal(
-            row, alone, f"with a mask for 3 queries, the output of query {query}", x=x, memory=memory, mask=mask
-        )
+        what = f"with a mask for 3 queries, the output of query {query}"
+        expect_equal(row, alone, what, x=x, memory=memory, mask=mask)
+
+
+def _blind_heads_read_nothing(work: Work) -> None:
+    """A query that may see no key reads zeros."""
+    for keys in (1, 2):
+        memory, mask = numbers(keys, 2, seed=1), torch.zeros(1, keys) > 0
+        found = work.head(numbers(1, 2), memory, *_weights_of_a_head(2, 2), mask=mask)
+        expect_equal(found, torch.zeros(1, 2), "the output", memory=memory, mask=mask)
+
+
+def _heads_let_gradients_flow(work: Work) -> None:
+    """Gradients flow back to x, the memory and the matrices, so that a model can learn."""
+    x, memory, (w_q, w_k, w_v) = numbers(2, 2), numbers(3, 2, seed=1), _weights_of_a_head(2, 2)
+    for mask in (None, past_only(3)[:2]):
+        ours, right = partial(work.head, mask=mask), partial(_head, mask=mask)
+        expect_gradients(ours, right, x=x, memory=memory, w_q=w_q, w_k=w_k, w_v=w_v)
+
+
+def _head(x: Tensor, memory: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, mask: Tensor | None = None) -> Tensor:
+    return attention_weights(x @ w_q, memory @ w_k, mask=mask) @ (memory @ w_v)
 
 
 def _draw_head(work: Work) -> Mapping[str, Tensor]:
@@ -368,11 +396,20 @@ def _an_output_projection_joins_them(work: Work) -> None:
 def _all_heads_take_the_mask(work: Work) -> None:
     """The mask holds in every head, however many queries and keys there are."""
     w, memory = [it / 4 for it in _four(4)], numbers(3, 4)  # no head looks at one key alone
-    for queries in (3, 2):
-        x, mask = memory[:queries], past_only(3)[:queries]
+    for mask in (past_only(3), past_only(3)[:2], past_only(3)[:1] & False):
+        x = memory[: len(mask)]
         found = work.multi_head(x, memory, *w[:3], torch.eye(4), 2, mask=mask)
-        what = "with a causal mask and w_o = 1, the output"
+        what = "with this mask and w_o = 1, the output"
         expect_equal(found, joined_heads(x, memory, w, 2, mask), what, x=x, memory=memory, mask=mask)
+
+
+def _many_heads_let_gradients_flow(work: Work) -> None:
+    """Gradients flow back to x, the memory and the matrices, so that a model can learn."""
+    x, memory, (w_q, w_k, w_v, w_o) = numbers(2, 4), numbers(3, 4, seed=1), (it / 4 for it in _four(4))
+    for mask in (None, past_only(3)[:2]):
+        ours = partial(work.multi_head, n_heads=2, mask=mask)
+        right = lambda x, memory, *w: joined_heads(x, memory, w, 2, mask) @ w[3]  # noqa: B023, E731
+        expect_gradients(ours, right, x=x, memory=memory, w_q=w_q, w_k=w_k, w_v=w_v, w_o=w_o)
 
 
 def _draw_heads(work: Work) -> Mapping[str, Tensor]:
@@ -417,7 +454,13 @@ EXERCISES = (
     Exercise(
         "step_03_one_head",
         ("head",),
-        (_head_has_a_row_for_each_query, _values_come_from_the_memory, _heads_take_a_mask),
+        (
+            _head_has_a_row_for_each_query,
+            _values_come_from_the_memory,
+            _heads_take_a_mask,
+            _blind_heads_read_nothing,
+            _heads_let_gradients_flow,
+        ),
         _draw_head,
     ),
     Exercise(
@@ -429,6 +472,7 @@ EXERCISES = (
             _heads_are_independent,
             _an_output_projection_joins_them,
             _all_heads_take_the_mask,
+            _many_heads_let_gradients_flow,
         ),
         _draw_heads,
     ),

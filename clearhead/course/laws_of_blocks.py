@@ -7,7 +7,19 @@ import torch
 from torch import Tensor
 
 from ..model.positions import sinusoid
-from .laws import Exercise, Work, differs, expect, expect_equal, expect_gradients, expect_shape, numbers, sizes
+from .laws import (
+    Broken,
+    Exercise,
+    Work,
+    differs,
+    expect,
+    expect_equal,
+    expect_gradients,
+    expect_shape,
+    name_of,
+    numbers,
+    sizes,
+)
 
 # --- 5
 
@@ -27,6 +39,8 @@ def _rows_count_from_zero(work: Work) -> None:
         one = differs(table[0], sinusoid(2, 4)[1].float()) is None
         expect(not one, "row 0 has the angles of position 1", n=n, d_model=4)
         expect_equal(longer[:n], table, f"with a row more, the table of {n}", n=n + 1, d_model=4)
+    _table(work, 6000, 4)
+    _table(work, 0, 4)
 
 
 def _sines_and_cosines_alternate(work: Work) -> None:
@@ -47,7 +61,7 @@ def _first_angle_is_the_position(work: Work) -> None:
 
 def _wavelengths_are_geometric(work: Work) -> None:
     """The wavelengths are a geometric series from 2 pi towards 10,000 times 2 pi."""
-    for width in (2, 4, 6, 8):
+    for width in (2, 4, 6, 8, 64):
         table = _table(work, 2, width)
         for pair in range(width // 2):
             angle = 10_000 ** (-2 * pair / width)
@@ -84,6 +98,9 @@ def _normalised(work: Work, x: Tensor) -> Tensor:
 
 def _tokens_have_mean_zero(work: Work) -> None:
     """Every token has mean 0 after the norm."""
+    x, one, zero = torch.tensor([[0.0, 2.0]]), torch.ones(2), torch.zeros(2)
+    if isinstance(found := work.layer_norm(x, one, zero), Tensor) and (found == 1).all():
+        raise Broken("gain and bias are exchanged", name_of(_gain_and_bias_come_last), x=x, gain=one, bias=zero)
     for rows, columns in sizes(3, 3):
         x = numbers(rows, columns + 1) + 4 * torch.arange(columns + 1.0)  # no two numbers of a token are the same
         found = _normalised(work, x)
@@ -108,6 +125,14 @@ def _constant_tokens_work(work: Work) -> None:
     expect_equal(_normalised(work, torch.full((1, 2), 3.0)), torch.zeros(1, 2), "the norm", x=[[3, 3]])
 
 
+def _large_numbers_work(work: Work) -> None:
+    """Adding the same number to all numbers of a token changes nothing, however large it is."""
+    for added in (4.0, 10_000.0):
+        x = torch.tensor([[0.0, 2.0]]) + added
+        norm = _normalised(work, x)
+        expect_equal(norm, torch.tensor([[-1.0, 1.0]]), "the norm", x=[[int(it) for it in x[0]]])
+
+
 def _eps_is_under_the_root(work: Work) -> None:
     """eps is added to the variance, and the root is taken of both."""
     x, one, zero = torch.tensor([[0.0, 2.0]]), torch.ones(2), torch.zeros(2)
@@ -130,6 +155,12 @@ def _norms_let_gradients_flow(work: Work) -> None:
     """Gradients flow back to the token, the gain and the bias, so that a model can learn."""
     x, gain, bias = torch.tensor([[1.0, 2.0, 4.0]]), numbers(3, seed=1), numbers(3, seed=2)
     expect_gradients(work.layer_norm, _layer_norm, x=x, gain=gain, bias=bias)
+    ours = lambda x, *norm: work.add_and_norm(x, _moved, *norm)  # noqa: E731
+    expect_gradients(ours, lambda x, *norm: _layer_norm(x + _moved(x), *norm), x=x, gain=gain, bias=bias)
+
+
+def _moved(x: Tensor) -> Tensor:
+    return x.roll(1, -1)
 
 
 def _layer_norm(x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
@@ -151,6 +182,7 @@ def _sublayers_are_added(work: Work) -> None:
     found, changed = (work.add_and_norm(it, lambda it: it * 0, gain, bias) for it in (x, other))
     expect_shape(found, x.shape, "the result", x=x)
     expect(differs(found, changed) is not None, "with a sub-layer that returns zeros, x is lost", x=x)
+    work.add_and_norm(x, lambda it: it, gain, bias)  # x isn't to be changed by a change of what the sub-layer returns
 
 
 def _norms_come_after_the_sum(work: Work) -> None:
@@ -159,12 +191,12 @@ def _norms_come_after_the_sum(work: Work) -> None:
 
     def sublayer(it: Tensor) -> Tensor:
         seen.append(it)
-        return it.roll(1, -1)
+        return _moved(it)
 
     found = work.add_and_norm(x, sublayer, gain, bias)
     expect(bool(seen), "the sub-layer isn't called", x=x)
     expect(seen[0].shape == x.shape and differs(seen[0], x) is None, "the sub-layer doesn't read x itself", x=x)
-    expected = _layer_norm(x + x.roll(1, -1), gain, bias)
+    expected = _layer_norm(x + _moved(x), gain, bias)
     what = "with a sub-layer that moves numbers to the right, the result"
     expect_equal(found, expected, what, x=x, gain=gain, bias=bias)
 
@@ -231,6 +263,7 @@ def _tokens_stay_apart(work: Work) -> None:
     together, weights = _feed_forward(work, x, 4)
     for token in range(3):
         alone = work.feed_forward(x[token : token + 1], *weights)
+        expect_shape(alone, (1, 2), "the output", x=x[token : token + 1])
         expect_equal(together[token : token + 1], alone, f"token {token} next to others", x=x)
 
 
@@ -271,9 +304,10 @@ EXERCISES = (
             _eps_is_under_the_root,
             _gain_and_bias_come_last,
             _texts_are_independent,
-            _norms_let_gradients_flow,
+            _large_numbers_work,
             _sublayers_are_added,
             _norms_come_after_the_sum,
+            _norms_let_gradients_flow,
         ),
         _draw_norm,
     ),

@@ -1,8 +1,11 @@
 """The laws of exercises 8 to 10: encoder, decoder with a cache, beam search (sections 3.1 and 6.1)."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
+from copy import deepcopy
+from functools import partial
+from itertools import islice, product
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,24 +14,38 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..model.positions import sinusoid
-from .laws import Broken, Exercise, Work, differs, expect, expect_equal, expect_shape, numbers, past_only
+from .laws import (
+    UNCHANGED,
+    Broken,
+    Exercise,
+    Work,
+    differs,
+    expect,
+    expect_equal,
+    expect_gradients,
+    expect_shape,
+    name_of,
+    numbers,
+    past_only,
+)
 from .laws_of_attention import joined_heads
 
 _WIDTH, _HEADS = 4, 2
 
 
-def layer_weights(seed: int = 0) -> SimpleNamespace:
+def layer_weights(seed: int = 0, heads: int = _HEADS) -> SimpleNamespace:
     """Return the weights of a layer: `self_attention` and `cross_attention` (w_q, w_k, w_v, w_o), `feed_forward`
     (w_1, b_1, w_2, b_2), `norm_1` to `norm_3` (gain, bias), and `n_heads`."""
     matrices = [numbers(_WIDTH, _WIDTH, seed=10 * seed + i) / 2 for i in range(8)]
     inner = (numbers(_WIDTH, 6, seed=seed), numbers(6, seed=seed), numbers(6, _WIDTH, seed=seed), numbers(4, seed=seed))
     norms = {f"norm_{i}": (1 + numbers(_WIDTH, seed=seed + i) / 8, numbers(_WIDTH, seed=seed - i)) for i in (1, 2, 3)}
     parts: dict[str, Any] = {"self_attention": matrices[:4], "cross_attention": matrices[4:], "feed_forward": inner}
-    return SimpleNamespace(n_heads=_HEADS, **parts, **norms)
+    return SimpleNamespace(n_heads=heads, **parts, **norms)
 
 
-def _attention(x: Tensor, memory: Tensor, matrices: Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
-    return joined_heads(x, memory, matrices, _HEADS, mask) @ matrices[3]
+def _attention(x: Tensor, memory: Tensor, w: SimpleNamespace, kind: str = "self", mask: Tensor | None = None) -> Tensor:
+    matrices = getattr(w, f"{kind}_attention")
+    return joined_heads(x, memory, matrices, w.n_heads, mask) @ matrices[3]
 
 
 def _feed_forward(x: Tensor, w: SimpleNamespace) -> Tensor:
@@ -44,7 +61,7 @@ def _norm(x: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _encoder_layer(x: Tensor, w: SimpleNamespace, mask: Tensor | None = None) -> Tensor:
-    x = _norm(x + _attention(x, x, w.self_attention, mask), w.norm_1)
+    x = _norm(x + _attention(x, x, w, mask=mask), w.norm_1)
     return _norm(x + _feed_forward(x, w), w.norm_2)
 
 
@@ -59,19 +76,20 @@ def _embeddings_are_scaled(work: Work) -> None:
     wrong |= {"have the positions of ids, not of places": rows * 2 + sinusoid(5, _WIDTH).float()[ids]}
     for what, other in wrong.items():
         expect(differs(found, other) is not None, f"the embeddings {what}", ids=ids, table=table)
-    for width in (_WIDTH, 16):
+    for width, length in ((_WIDTH, 1), (_WIDTH, 3), (16, 3)):
         table = numbers(5, width)
-        expected = table[ids] * math.sqrt(width) + sinusoid(3, width).float()
-        expect_equal(work.embed(ids, table), expected, "the embeddings", ids=ids, table=table)
+        expected = table[ids[:length]] * math.sqrt(width) + sinusoid(length, width).float()
+        expect_equal(work.embed(ids[:length], table), expected, "the embeddings", ids=ids[:length], table=table)
 
 
 def _padding_has_no_influence(work: Work) -> None:
     """A masked token doesn't change the other tokens, in any layer."""
-    x, w, mask = numbers(3, _WIDTH), layer_weights(), torch.tensor([[True, True, False]])
+    x, w = numbers(3, _WIDTH), layer_weights()
     changed = x.clone()
     changed[2] += 3
-    before, after = (work.encoder_layer(it, w, mask=mask)[:2] for it in (x, changed))
-    expect(differs(after, before) is None, "token 2 is masked, but changes the others", x=x, mask=mask)
+    for mask in (torch.tensor([[False, False, False]]), torch.tensor([[True, True, False]])):
+        before, after = (work.encoder_layer(it, w, mask=mask)[:2] for it in (x, changed))
+        expect(differs(after, before) is None, "token 2 is masked, but changes the others", x=x, mask=mask)
     table, layers = numbers(5, _WIDTH), [layer_weights(1), layer_weights(2)]
     for count in (1, 2):
         texts = [torch.tensor([3, 1, last]) for last in (2, 4)]
@@ -91,11 +109,11 @@ def _order_is_invisible(work: Work) -> None:
 def _sublayers_have_their_order(work: Work) -> None:
     """A layer is self-attention, then feed-forward; each is added to its input and normalised by its own norm."""
     x, w = numbers(2, _WIDTH), layer_weights()
-    found, attended = work.encoder_layer(x, w), x + _attention(x, x, w.self_attention)
+    found, attended = work.encoder_layer(x, w), x + _attention(x, x, w)
     first = _norm(x + _feed_forward(x, w), w.norm_1)
     other = _norm(attended, w.norm_2)
     wrong = {
-        "feed-forward comes first": _norm(first + _attention(first, first, w.self_attention), w.norm_2),
+        "feed-forward comes first": _norm(first + _attention(first, first, w), w.norm_2),
         "the norms are exchanged": _norm(other + _feed_forward(other, w), w.norm_1),
         "feed-forward isn't added to its input": _norm(_feed_forward(_norm(attended, w.norm_1), w), w.norm_2),
         "the second sub-layer reads the input of the first": _norm(x + _feed_forward(x, w), w.norm_2),
@@ -103,19 +121,43 @@ def _sublayers_have_their_order(work: Work) -> None:
     }
     for what, result in wrong.items():
         expect(differs(found, result) is not None, what, x=x)
-    expect_equal(found, _encoder_layer(x, w), "the output", x=x)
+    for tokens, heads in ((1, 2), (2, 2), (2, 1)):
+        w.n_heads = heads
+        expected = _encoder_layer(x[:tokens], w)
+        expect_equal(work.encoder_layer(x[:tokens], w), expected, "the output", x=x[:tokens], n_heads=heads)
 
 
 def _layers_follow_each_other(work: Work) -> None:
     """Each layer reads the output of the one before it, with its own weights."""
-    table, ids, mask = numbers(5, _WIDTH), torch.tensor([3, 1, 2]), torch.tensor([[True, True, False]])
-    layers = [layer_weights(seed) for seed in (1, 2, 3)]
-    for count in (0, 1, 2, 3):
+    table, ids, layers = numbers(5, _WIDTH), torch.tensor([3, 1, 2]), [layer_weights(seed) for seed in (1, 2, 3)]
+    for count, mask in product((0, 1, 2, 3), (None, torch.tensor([[True, True, False]]))):
         x = table[ids] * 2 + sinusoid(3, _WIDTH).float()
         for w in layers[:count]:
             x = _encoder_layer(x, w, mask)
         found = work.encoder(ids, table, layers[:count], mask=mask)
         expect_equal(found, x, f"with {count} layer{'s' * (count != 1)}, the output", ids=ids, mask=mask)
+
+
+def _encoders_let_gradients_flow(work: Work) -> None:
+    """Gradients flow back to the table and all weights of a layer, so that a model can learn."""
+    table, ids, w = numbers(3, _WIDTH), torch.tensor([0, 1]), layer_weights()
+    right = lambda x, w: _encoder_layer(x[ids] * 2 + sinusoid(2, _WIDTH).float(), w)  # noqa: E731
+    _expect_gradients(lambda table, w: work.encoder(ids, table, [w]), right, w, table=table)
+
+
+def _expect_gradients(
+    function: Callable[..., Tensor], right: Callable[..., Tensor], w: SimpleNamespace, **inputs: Tensor
+) -> None:
+    """Raise `Broken` unless gradients flow back to the inputs and a layer's weights, the last argument of both."""
+    parts = {part: len(value) for part, value in vars(w).items() if part != "n_heads"}
+    flat = {f"{part}[{i}]": getattr(w, part)[i] for part, count in parts.items() for i in range(count)}
+
+    def built(function: Callable[..., Tensor], *values: Tensor) -> Tensor:
+        rest = iter(values[len(inputs) :])
+        own = {part: tuple(islice(rest, count)) for part, count in parts.items()}
+        return function(*values[: len(inputs)], SimpleNamespace(n_heads=w.n_heads, **own))
+
+    expect_gradients(partial(built, function), partial(built, right), flat, **inputs)
 
 
 def _draw_encoder(work: Work) -> Mapping[str, Tensor]:
@@ -127,8 +169,8 @@ def _draw_encoder(work: Work) -> Mapping[str, Tensor]:
 
 
 def _decoder_layer(x: Tensor, memory: Tensor, w: SimpleNamespace) -> Tensor:
-    x = _norm(x + _attention(x, x, w.self_attention, past_only(len(x))), w.norm_1)
-    x = _norm(x + _attention(x, memory, w.cross_attention), w.norm_2)
+    x = _norm(x + _attention(x, x, w, mask=past_only(len(x))), w.norm_1)
+    x = _norm(x + _attention(x, memory, w, "cross"), w.norm_2)
     return _norm(x + _feed_forward(x, w), w.norm_3)
 
 
@@ -171,18 +213,21 @@ def _decoders_have_their_order(work: Work) -> None:
         norms = {f"norm_{first}": getattr(w, f"norm_{second}"), f"norm_{second}": getattr(w, f"norm_{first}")}
         mixed = _decoder_layer(x, memory, SimpleNamespace(**vars(w) | norms))
         wrong[f"norm_{first} and norm_{second} are exchanged"] = mixed
-    crossed = _norm(x + _attention(x, memory, w.cross_attention), w.norm_1)
-    attended = _norm(crossed + _attention(crossed, crossed, w.self_attention, past_only(3)), w.norm_2)
+    crossed = _norm(x + _attention(x, memory, w, "cross"), w.norm_1)
+    attended = _norm(crossed + _attention(crossed, crossed, w, mask=past_only(3)), w.norm_2)
     wrong["cross-attention comes before self-attention"] = _norm(attended + _feed_forward(attended, w), w.norm_3)
     for what, result in wrong.items():
         expect(differs(found, result) is not None, what, x=x, memory=memory)
-    expect_equal(found, _decoder_layer(x, memory, w), "the output", x=x, memory=memory)
+    for heads in (2, 1):
+        w.n_heads, expected = heads, _decoder_layer(x, memory, SimpleNamespace(**vars(w) | {"n_heads": heads}))
+        found = work.decoder_layer(x, memory, w)
+        expect_equal(found, expected, "the output", x=x, memory=memory, n_heads=heads)
 
 
 def _caches_change_nothing(work: Work) -> None:
     """Token by token with a cache, the outputs are those of all tokens at once."""
-    memory, w, x = numbers(2, _WIDTH, seed=1), layer_weights(), numbers(5, _WIDTH)
-    for cuts in ((1, 1), (1, 1, 1), (2, 1), (1, 2), (2, 3), (1, 1, 1, 1, 1)):
+    memory, w, x = numbers(2, _WIDTH, seed=1), layer_weights(), numbers(600, _WIDTH)
+    for cuts in ((1, 1), (1, 1, 1), (2, 1), (1, 2), (2, 3), (1, 1, 1, 1, 1), (70, 529, 1)):
         whole, cache, done = _decoder_layer(x[: sum(cuts)], memory, w), dict[str, Any](), 0
         for count in cuts:
             found = work.decoder_layer(x[done : done + count], memory, w, cache=cache)
@@ -196,12 +241,24 @@ def _caches_change_nothing(work: Work) -> None:
 
 
 def _caches_belong_to_one_text(work: Work) -> None:
-    """A new, empty cache starts a new text."""
+    """A new, empty cache starts a new text, and so does a call without one."""
     memory, w, first, second = numbers(2, _WIDTH, seed=1), layer_weights(), numbers(2, _WIDTH), numbers(1, _WIDTH)
-    alone = work.decoder_layer(second, memory, w, cache={})
-    work.decoder_layer(first, memory, w, cache={})
-    again = work.decoder_layer(second, memory, w, cache={})
-    expect_equal(again, alone, "after another text, the output", x=second)
+    for given in ({}, {"cache": dict[str, Any]()}):
+        alone, _, again = (work.decoder_layer(x, memory, w, **deepcopy(given)) for x in (second, first, second))
+        what = f"with{'' if given else 'out'} a cache, after another text, the output"
+        expect_equal(again, alone, what, x=second)
+
+
+def _decoders_let_gradients_flow(work: Work) -> None:
+    """Gradients flow back to all tokens, the memory and all weights, also through the cache."""
+    x, memory, w = numbers(3, _WIDTH), numbers(2, _WIDTH, seed=1), layer_weights()
+
+    def portions(x: Tensor, memory: Tensor, w: SimpleNamespace) -> Tensor:
+        cache = dict[str, Any]()
+        return torch.cat([work.decoder_layer(it, memory, w, cache=cache) for it in (x[:1], x[1:])])
+
+    for function in (work.decoder_layer, portions):
+        _expect_gradients(function, _decoder_layer, w, x=x, memory=memory)
 
 
 def _draw_decoder(work: Work) -> Mapping[str, Tensor]:
@@ -232,12 +289,30 @@ def _random_model(vocabulary: int, seed: int) -> _Next:
 def _found(
     work: Work, model: _Next, beam: int, longest: int, alpha: float = 0.0, end: int = _END
 ) -> list[tuple[list[int], float]]:
-    found = work.beam_search(model, beam, longest, end, alpha)
+    given: dict[tuple[int, ...], tuple[Tensor, Tensor]] = {}
+
+    def kept(prefix: tuple[int, ...]) -> Tensor:
+        found = model(prefix)
+        given.setdefault(prefix, (found, found.clone()))
+        return found
+
+    found = work.beam_search(kept, beam, longest, end, alpha)
+    changed = next((prefix for prefix, (now, before) in given.items() if not torch.equal(now, before)), None)
+    if changed is not None:
+        raise Broken("beam_search changes what log_probs returns in place", UNCHANGED, tokens=changed)
     try:
         answers = [([int(it) for it in tokens], float(score)) for tokens, score in found]
     except (TypeError, ValueError):
         raise Broken("beam_search doesn't return a list of pairs: tokens, score", beam=beam) from None
     expect(bool(answers), "beam_search returns no answer", beam=beam, max_len=longest)
+    for tokens, _ in answers:
+        if len(tokens) < longest and end not in tokens and tuple(tokens) not in given:  # so its end can't be known
+            what = f"the answer {tokens} is cut before its end token and before max_len"
+            raise Broken(what, name_of(_answers_end_once), beam=beam, max_len=longest)
+    for length, count in Counter(map(len, given)).items():
+        if count > beam:
+            what = f"{count} beginnings with a length of {length} are extended"
+            raise Broken(what, name_of(_beams_stay_narrow), beam=beam, max_len=longest)
     return answers
 
 
@@ -272,7 +347,17 @@ def _scores_are_log_probabilities(work: Work) -> None:
         for tokens, score in _found(work, model, 2, longest):
             right = _log_probability(model, tokens, longest)
             what = f"the score of {tokens} is {score:.4g}, not {right:.4g}"
-            expect(abs(score - right) < 1e-3, what, max_len=longest)
+            expect(abs(score - right) < 1e-3, what, alpha=0, max_len=longest)
+
+
+def _tiny_probabilities_work(work: Work) -> None:
+    """A probability may be too small for a number: only logarithms are added."""
+    for longest, tokens in ((1, []), (2, []), (2, [2])):
+        model = lambda _: torch.tensor([-2000.0, -1000.0, 0.0])  # noqa: E731
+        found, right = _found(work, model, 7, longest), _log_probability(model, tokens, longest)
+        score = next((score for some, score in found if some == tokens), math.nan)
+        what = f"the score of {tokens} is {score:.4g}, not {right:.4g}"
+        expect(abs(score - right) < 1e-3, what, log_probs=[-2000, -1000, 0], beam=7, max_len=longest)
 
 
 def _one_beam_is_greedy(work: Work) -> None:
@@ -305,6 +390,12 @@ def _ties_are_kept(work: Work) -> None:
         missing = next((it for it in answers if it not in found), None)
         what = f"with equal probabilities, the answer {missing} is missing"
         expect(missing is None, what, vocabulary=3, beam=len(answers), max_len=longest)
+
+
+def _beams_stay_narrow(work: Work) -> None:
+    """At most `beam` beginnings of a length are extended, the best ones of all."""
+    for beam, seed in product((1, 2, 3), range(4)):
+        _found(work, _random_model(4, seed), beam, 3)
 
 
 def _beams_see_past_a_bad_start(work: Work) -> None:
@@ -365,6 +456,7 @@ EXERCISES = (
             _order_is_invisible,
             _sublayers_have_their_order,
             _layers_follow_each_other,
+            _encoders_let_gradients_flow,
         ),
         _draw_encoder,
     ),
@@ -372,11 +464,12 @@ EXERCISES = (
         "step_09_decoder",
         ("decoder_layer",),
         (
+            _caches_belong_to_one_text,
             _decoders_ignore_the_future,
             _everybody_sees_the_memory,
             _decoders_have_their_order,
-            _caches_belong_to_one_text,
             _caches_change_nothing,
+            _decoders_let_gradients_flow,
         ),
         _draw_decoder,
     ),
@@ -387,10 +480,12 @@ EXERCISES = (
             _answers_end_once,
             _scores_are_log_probabilities,
             _one_beam_is_greedy,
+            _beams_stay_narrow,
             _answers_are_sorted,
             _wide_beams_find_the_best,
             _beams_see_past_a_bad_start,
             _ties_are_kept,
+            _tiny_probabilities_work,
             _penalties_favour_length,
         ),
         _draw_search,

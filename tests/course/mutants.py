@@ -36,6 +36,7 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
             "(x.amax((-2, -1), keepdim=True) if x.dim() > 2 else x.amax(-1, keepdim=True))",
             "_large_scores_work",
         ),
+        ("powers.sum(-1, keepdim=True)", "powers.sum(1, keepdim=True)", "_rows_sum_to_one"),
     ],
     "step_02_mask": [
         ("<= places[:, None]", "< places[:, None]", "_nobody_sees_the_future"),
@@ -81,6 +82,9 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         ("masked_fill(~mask, -1e9)", "masked_fill_(~mask, -1e9)", "UNCHANGED"),
         ("softmax(scores.masked", "softmax(scores.detach().masked", "_gradients_flow_past_a_mask"),
         ("math.sqrt(k.size(-1))", "math.sqrt(v.size(-1))", "_masked_scores_are_the_same"),
+        ("places = torch.arange(n)", "places = torch.arange(n).clamp(max=2047)", "_nobody_sees_the_future"),
+        ("-1e9", "float(scores.min()) - 10", "_the_others_share_the_weight"),
+        ("scores.masked_fill(~mask, -1e9)", "scores + mask.float().log()", "_gradients_flow_past_a_mask"),
     ],
     "step_03_one_head": [
         (
@@ -104,6 +108,15 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         ),
         ("q, k, v, mask", "q, k, v, mask[:1]", "_heads_take_a_mask"),
         ("(q, k, v, mask)", "(q, k, v, mask.T if len(mask) > 1 else mask)", "_heads_take_a_mask"),
+        ("    q, k, v =", "    memory = memory if mask is None else x\n    q, k, v =", "_values_come_from_the_memory"),
+        ("q, k, v, mask)[0]", "q, k, v, mask)", "_head_has_a_row_for_each_query"),
+        (
+            "    if mask",
+            "    k, v = head.__dict__.setdefault(str((memory.shape, w_k.shape)), (k, v))\n    if mask",
+            "REPEATED",
+        ),
+        ("if mask is None", "if mask is None or not mask.any()", "_blind_heads_read_nothing"),
+        ("memory @ w_k, memory @ w_v", "memory.detach() @ w_k, memory.detach() @ w_v", "_heads_let_gradients_flow"),
     ],
     "step_04_many_heads": [
         (
@@ -145,6 +158,9 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
             "q, k, v, mask | (q.new_tensor([[[0.0]], [[1.0]]]) > 0))[0]",
             "_all_heads_take_the_mask",
         ),
+        ("merge_heads(output)", "merge_heads(output * (output.new_empty(output.shape).uniform_() > 0.1))", "REPEATED"),
+        ("if mask is None else", "if mask is None or not mask.any() else", "_all_heads_take_the_mask"),
+        ("merge_heads(output) @ w_o", "merge_heads(output) @ w_o.detach()", "_many_heads_let_gradients_flow"),
     ],
     "step_05_positions": [
         ("angles.sin()", "angles.cos()", "_sines_and_cosines_alternate"),
@@ -164,6 +180,12 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         ("return table", "return table.to(torch.float16).float().round(decimals=1)", "_sines_and_cosines_alternate"),
         ("return table", "return table.T.contiguous()", "_rows_count_from_zero"),
         ("torch.arange(n)[:, None]", "torch.arange(n)[:, None] % 512", "_first_angle_is_the_position"),
+        (
+            "torch.arange(n)[:, None]",
+            "torch.arange(min(n, 512))[:, None]\n    n = len(positions)",
+            "_rows_count_from_zero",
+        ),
+        ("return table", "return torch.stack([*table])", "_rows_count_from_zero"),
     ],
     "step_06_add_and_norm": [
         ("x.mean(-1, keepdim=True)", "x.mean(0, keepdim=True)", "_tokens_have_mean_zero"),
@@ -211,6 +233,14 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
             "_norms_come_after_the_sum",
         ),
         ("variance + eps", "variance.clamp(min=1) + eps", "_tokens_have_variance_one"),
+        ("return layer_norm(x + sublayer(x)", "y = sublayer(x)\n    y += x\n    return layer_norm(y", "UNCHANGED"),
+        (
+            "(centred**2).mean(-1, keepdim=True)",
+            "(x**2).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2",
+            "_large_numbers_work",
+        ),
+        ("* gain + bias", "* bias + gain", "_gain_and_bias_come_last"),
+        ("x + sublayer(x)", "x.detach() + sublayer(x)", "_norms_let_gradients_flow"),
     ],
     "step_07_feed_forward": [
         (".clamp(min=0)", "", "_negative_sums_are_cut"),
@@ -229,6 +259,7 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         ("x @ w_1", "x.clamp(min=0) @ w_1", "_negative_sums_are_cut"),
         ("x @ w_1", "(x @ w_1).detach()", "_layers_let_gradients_flow"),
         ("inner @ w_2", "inner[:, :4] @ w_2[:4]", "_two_products"),
+        (".clamp(min=0)", ".clamp(min=0).squeeze()", "_tokens_stay_apart"),
     ],
     "step_08_encoder": [
         (" * math.sqrt(width)", "", "_embeddings_are_scaled"),
@@ -260,6 +291,17 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         ),
         ("return table[ids] * math.sqrt(width)", "table *= math.sqrt(width)\n    return table[ids]", "UNCHANGED"),
         ("for w in layers:", "while layers:\n        w = layers.pop(0)", "UNCHANGED"),
+        (
+            "table[ids]",
+            "__import__('torch').nn.functional.embedding(ids, table, padding_idx=0)",
+            "_encoders_let_gradients_flow",
+        ),
+        ("w.n_heads, mask", "2, mask", "_sublayers_have_their_order"),
+        (
+            "positional_encoding(tokens, width)\n",
+            "positional_encoding(tokens + 1, width)[1:]\n",
+            "_embeddings_are_scaled",
+        ),
     ],
     "step_09_decoder": [
         ("*w.self_attention, w.n_heads, mask)", "*w.self_attention, w.n_heads)", "_decoders_ignore_the_future"),
@@ -286,6 +328,14 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         ("past.append(x)", "past.insert(0, x)", "_caches_change_nothing"),
         ("if cache is None", "if not cache", "_caches_change_nothing"),
         ("past.append(x)", "past.append(x)\n    del past[:-3]", "_caches_change_nothing"),
+        ("cache=None):", "cache={}):", "_caches_belong_to_one_text"),
+        (
+            "past.append(x)\n    seen = torch.cat(past)",
+            "seen = torch.cat([*past, x])\n    past.append(x.detach())",
+            "_decoders_let_gradients_flow",
+        ),
+        ("seen = torch.cat(past)", "seen = torch.cat(past)[-512:]", "_caches_change_nothing"),
+        ("memory, *w.cross_attention, w.n_heads", "memory, *w.cross_attention, 2", "_decoders_have_their_order"),
     ],
     "step_10_beam_search": [
         ("list(tokens[:-1]), score", "list(tokens), score", "_answers_end_once"),
@@ -310,7 +360,7 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
         ("((5 + length) / 6) ** alpha", "((5 + length) / 6) ** -alpha", "_penalties_favour_length"),
         ("score(total, length)))", "score(total, length - 1)))", "_penalties_favour_length"),
         ("alpha=0.6):\n", "alpha=0.6):\n    alpha = 0.6\n", "_scores_are_log_probabilities"),
-        ("longer[:beam]:", "longer[: beam + 1]:", "_one_beam_is_greedy"),
+        ("longer[:beam]:", "longer[: beam + 1]:", "_beams_stay_narrow"),
         (
             "        longer.sort(",
             "        longer = [(t, s) for s, t in {s: t for t, s in longer}.items()]\n        longer.sort(",
@@ -334,5 +384,8 @@ MUTANTS: dict[str, list[tuple[str, str, str]]] = {
             "_answers_are_sorted",
         ),
         ("return finished[:beam]", "return finished[:beam][::-1]", "_answers_are_sorted"),
+        ("if not beams:", "if not beams or len(finished) >= beam:", "_answers_end_once"),
+        ("log_probs(tokens).tolist()", "log_probs(tokens).exp().log().tolist()", "_tiny_probabilities_work"),
+        ("log_probs(tokens).tolist()", "log_probs(tokens).mul_(2).div(2).tolist()", "UNCHANGED"),
     ],
 }

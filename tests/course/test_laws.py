@@ -8,7 +8,7 @@ import torch
 
 from clearhead.course import grade as grading
 from clearhead.course.grade import EXERCISES, Grade, grade, grade_all, graded, starter
-from clearhead.course.laws import UNCHANGED, Exercise, name_of
+from clearhead.course.laws import REPEATED, UNCHANGED, Exercise, name_of
 
 HERE = Path(__file__).parent
 SOLUTIONS, LINE_1 = HERE / "solutions", "in line 1 of step_02_mask.py"
@@ -57,7 +57,7 @@ def test_a_wrong_solution_breaks_the_law_that_it_should(exercise: Exercise, solu
     for right, mutation, law in mutants()[exercise.name]:
         assert right in source
         found = grade_source(exercise, source.replace(right, mutation, 1))
-        names = {name_of(it): it.__name__ for it in exercise.laws} | {UNCHANGED: "UNCHANGED"}
+        names = {name_of(it): it.__name__ for it in exercise.laws} | {UNCHANGED: "UNCHANGED", REPEATED: "REPEATED"}
         named = names.get(found.law, found.law) if found.status == "failed" else None
         if named != law or (law and not found.what):
             wrong.append((mutation, law, named, found.what))
