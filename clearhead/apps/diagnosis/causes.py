@@ -73,7 +73,7 @@ CAUSES: Mapping[str, Cause] = {
         "compare the `loss` of the task's class with that of a built-in task",
         (*_SYMPTOMS, *_RATES),
     ),
-    "frozen": Cause("parts of the model are as random as before training", "{}", _SYMPTOMS),
+    "frozen": Cause("parts of the model still have the random weights that they had before training", "{}", _SYMPTOMS),
     "architecture": Cause(
         "the model can't even memorise one batch",
         "use the built-in parts, and compare: clearhead verify DIR",

@@ -50,9 +50,9 @@ def _changes(subject: Subject) -> Finding:
         moved.setdefault(_part(name), []).append(distance)
     share = same / max(total, 1)
     listed = ", ".join(f"{part} {np.median(values):.0%}" for part, values in moved.items())
-    measured = f"{share:.0%} of the weights are as before the first step; matrices moved by, in the median: {listed}"
+    measured = f"{share:.0%} of the weights haven't changed since the first step; median change of a matrix: {listed}"
     frozen = bool(subject.config.train.freeze)
-    title = "parts of the model are frozen as random as they were"
+    title = "parts of the model are frozen with random weights"
     doubt = 1.0
     if subject.start is not None:  # these may be as good as they should be
         doubt, title = subject.unlearned, "the frozen parts of the model keep it from learning"
