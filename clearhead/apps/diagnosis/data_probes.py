@@ -283,6 +283,7 @@ def _coverage(subject: Subject) -> Finding | None:
         measured += f"; the vocabulary has {size:,} tokens ({usual:,} are usual)"
     small = certainty(math.log2(usual / size) - 1, 1.5) if usual and size and size < usual else 0.0
     small *= subject.config.data.tokenizer in ("bpe", "unigram")
+    small *= 0.5 + 0.5 * subject.unlearned  # a choice if the run learned much
     foreign = certainty(numbers.get("tokens_per_character", 0.0) - 1, 0.4)  # bytes, where there were no such texts
     if subject.config.train.init_from:
         fix = "leave out --init-from, or start from a model of such texts"

@@ -93,6 +93,7 @@ def _validation(subject: Subject) -> Finding:
         blames.append(Blame("train.patience", early, "--train.patience=0", ended))
     if usual is not None and steps[-1] < usual and gain > 0.02:
         few = certainty(math.log(usual / steps[-1]), math.log(8)) * certainty(subject.unlearned, 0.7)
+        few *= certainty(gain, 0.04)  # if the second half brought little, more steps bring less
         blames.append(Blame("few_steps", few, f"--steps={usual}" if subject.finished else "--resume"))
         measured += f"; the second half of the {steps[-1]:,} steps lowered it by {gain:.0%} ({usual:,} steps are usual)"
     numbers = {

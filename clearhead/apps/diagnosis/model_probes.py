@@ -181,7 +181,8 @@ def _search(subject: Subject) -> Iterator[Finding]:
     weight = certainty(share, 0.25)
     fix = "leave out {}, also when you use the model"
     blames = [Blame(it, weight, fix.format(it), f"{it}={config.value(it)} spoils the answers") for it in given]
-    yield Finding("search", measured, numbers, blames or [Blame("search", certainty(share, 0.4))])
+    learned = 1 - subject.unlearned  # a search can't spoil what a model doesn't know
+    yield Finding("search", measured, numbers, blames or [Blame("search", certainty(share, 0.4) * learned)])
 
 
 def _default(subject: Subject, name: str) -> Any:

@@ -13,8 +13,9 @@ import numpy
 import pytest
 
 from clearhead.api import train
-from clearhead.apps.diagnosis import all_probes, trials
+from clearhead.apps.diagnosis import all_probes, data_probes, trials
 from clearhead.apps.diagnosis.all_probes import diagnose
+from clearhead.apps.diagnosis.causes import ALARM
 from clearhead.apps.diagnosis.diagnosed_run import opened
 from clearhead.apps.diagnosis.trials import trial_probes
 from clearhead.cli import main
@@ -180,6 +181,21 @@ def test_limits_of_a_model_are_to_blame_only_if_it_learned_little(trained: Train
             vars(subject)["unlearned"] = share
             found = {blame.cause: blame.weight for it in trials._limits(subject) for blame in it.blames}
         assert (found["model.d_model"] > 0.4, found["model.window"] > 0.4) == (share > 0, share > 0)
+
+
+def test_a_small_vocabulary_is_to_blame_only_if_the_run_learned_little(
+    plain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(plain, (), False) as subject:
+        usual = SimpleNamespace(data=SimpleNamespace(vocab_size=4000))
+        monkeypatch.setattr(type(subject), "usual", lambda _: usual)
+        vars(subject)["config"] = subject.config.assign({"data.tokenizer": "bpe", "data.vocab_size": 800}, "user")
+        found = {}
+        for vars(subject)["unlearned"] in (0.0, 1.0):
+            coverage = data_probes._coverage(subject)
+            assert coverage is not None
+            found[subject.unlearned] = coverage.blames[0].weight
+    assert found[0.0] < ALARM < found[1.0]
 
 
 def test_a_tokenizer_of_another_script_is_to_blame(trained: Trained) -> None:

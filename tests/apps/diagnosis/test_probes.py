@@ -82,6 +82,10 @@ def test_far_fewer_steps_than_usual_are_to_blame_if_little_was_learned() -> None
     assert "few_steps" not in blamed([8, 7, 6], [8, 7, 6], usual=30)
 
 
+def test_few_steps_are_hardly_to_blame_if_the_second_half_brought_little() -> None:
+    assert blamed([8, 6.2, 6.1, 6.05], [8, 6.2, 6.1, 6.05], usual=1000).get("few_steps", 0.0) < 0.4
+
+
 def test_a_run_that_ended_early_by_its_patience_is_reported_with_it() -> None:
     early = {"train.patience": 1, "train.steps": 300}
     assert blamed([8, 7, 6], [8, 7, 7.5], **early)["train.patience"] > 0.4
