@@ -78,9 +78,14 @@ def _validation(subject: Subject) -> Finding:
     rise = (newest - values[best]) / max(abs(values[best]), 1e-9)
     measured = f"the validation loss was lowest at step {steps[best]:,}, {values[best]:.3f}"
     measured += f", and {newest:.3f} at the last evaluation" if best < len(values) - 1 else ", at the last evaluation"
-    curve = subject.scores if len(values) > 3 else subject.losses
-    half = next((value for step, value in curve if step >= curve[-1][0] / 2), newest)
-    gain = (half - curve[-1][1]) / max(abs(newest), 1e-9)  # what the second half of the steps brought
+    if len(values) > 3:  # the best losses so far, since a recovery from a bad step is no progress
+        middle = next(place for place, step in enumerate(steps) if step >= steps[-1] / 2)
+        half = min(values[: middle + 1])
+        end = values[best]
+    else:
+        half = next((value for step, value in subject.losses if step >= subject.losses[-1][0] / 2), newest)
+        end = subject.losses[-1][1] if subject.losses else newest
+    gain = (half - end) / max(abs(newest), 1e-9)  # what the second half of the steps brought
     blames = []
     trained = float(np.mean([it for _, it in subject.losses[-3:]] or [math.nan]))
     if rise > _RISE and memorises(trained, values[best], subject.config):

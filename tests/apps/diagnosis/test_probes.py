@@ -84,6 +84,7 @@ def test_far_fewer_steps_than_usual_are_to_blame_if_little_was_learned() -> None
 
 def test_few_steps_are_hardly_to_blame_if_the_second_half_brought_little() -> None:
     assert blamed([8, 6.2, 6.1, 6.05], [8, 6.2, 6.1, 6.05], usual=1000).get("few_steps", 0.0) < 0.4
+    assert "few_steps" not in blamed([8, 5, 9, 7, 6], [8, 5, 9, 7, 6], usual=1000)  # it only recovered
 
 
 def test_a_run_that_ended_early_by_its_patience_is_reported_with_it() -> None:
