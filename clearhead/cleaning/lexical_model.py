@@ -40,8 +40,7 @@ class Stems:
         """Return some of the texts."""
         lengths = self.lengths[places]
         firsts = (np.cumsum(self.lengths) - self.lengths)[places]
-        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return Stems(self.ids[np.repeat(firsts, lengths) + within], lengths, self.size)
+        return Stems(self.ids[np.repeat(firsts, lengths) + _within(lengths)], lengths, self.size)
 
     @property
     def texts(self) -> Ints:
@@ -51,7 +50,7 @@ class Stems:
     @property
     def within(self) -> Ints:
         """The place of each stem in its text."""
-        return np.arange(len(self.ids)) - (np.cumsum(self.lengths) - self.lengths)[self.texts]
+        return _within(self.lengths)
 
     def cut(self, lengths: Ints) -> "Stems":
         """Return the texts without what's after some lengths."""
@@ -75,7 +74,7 @@ class _Cells:
     def of(cls, source: Stems, target: Stems) -> "_Cells":
         counts = source.lengths * target.lengths
         pair = np.repeat(np.arange(len(counts)), counts)
-        within = np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
+        within = _within(counts)
         first, second = (np.cumsum(it.lengths) - it.lengths for it in (source, target))
         width = source.lengths[pair]
         place = second[pair] + within // width
@@ -121,6 +120,11 @@ class LexicalModel:
         p = self._p[target.ids] + 1e-9
         ratio = (counts / p[cells.target] + _PRIOR) / (totals + _PRIOR)
         return np.log((1 + sums(cells.target, ratio)) / (1 + np.repeat(source.lengths, target.lengths)))
+
+
+def _within(lengths: Ints) -> Ints:
+    """Return the place of each element in its group, for groups of these lengths, one after another."""
+    return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
 def _same_key(keys: Ints, values: Floats) -> Floats:
