@@ -70,7 +70,7 @@ CAUSES: Mapping[str, Cause] = {
     "vocabulary": Cause("the vocabulary doesn't suit the texts", "{}", ("few_steps", "unlearned")),
     "objective": Cause(
         "training doesn't minimise the loss that the scores measure",
-        "compare the `loss` of the task's class with that of a built-in task",
+        "compare the loss that your training computes with the `loss` of a built-in task",
         (*_SYMPTOMS, *_RATES),
     ),
     "frozen": Cause("parts of the model still have the random weights that they had before training", "{}", _SYMPTOMS),

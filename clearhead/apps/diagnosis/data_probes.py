@@ -18,13 +18,13 @@ from ...tasks.examples import Examples
 from ...tasks.generate.examples import Blocks
 from ...tasks.sequences import Sequences as TextToText
 from ...tokenization.ragged import Ragged
-from ...training.report.floors import Floors
+from ...training.report.floors import Floors, strangeness
 from .causes import Blame, Finding, certainty
 from .diagnosed_run import Subject, sampled
 
 _COMPARED, _WORDS, _SHUFFLES = 3000, 150, 10  # examples and frequent words to compare, and permutations of the targets
 _WINDOW = 16  # tokens of running text that count as the same passage
-_FEW = 200  # different examples
+_FEW = 400  # different examples
 _SAMPLES = 1 << 14  # of a recording
 
 
@@ -194,13 +194,40 @@ def _leak(subject: Subject) -> Finding | None:
     share = sum(it in seen for it in new) / max(len(new), 1)
     what = "passages" if isinstance(examples, Blocks) else "examples"
     measured = f"{share:.0%} of {len(new):,} validation {what} are also in the training data"
-    numbers, blames = {"share": share}, [Blame("leak", certainty(share, 0.25))]
+    numbers: dict[str, Any] = {"share": share}
+    blames = [Blame("leak", certainty(share, 0.25))]
     own, other = Floors.of(subject.task, examples, examples), subject.floors
-    if own is not None and other is not None:  # pairs of tokens are rarer in new data, but the tokens aren't
+    if own is not None and other is not None:
         numbers |= {"unigram_in_training": own.unigram, "unigram": other.unigram}
         measured += f"; by frequencies, their loss is {other.unigram:.2f}, and that of training data {own.unigram:.2f}"
         blames.append(Blame("other_validation", certainty(other.unigram - own.unigram - 0.2, 0.4)))
+    if subject.config.data.modality == "text" and (strange := _strangeness(subject)) is not None:
+        numbers |= {"strangeness": strange}
+        measured += (
+            f"; its tokens surprise by {strange[0]:.2f} nats more than those of the training data, and pairs of "
+        )
+        measured += f"them by {strange[1]:.2f}"
+        blames.append(Blame("other_validation", certainty(_strange(strange) - 0.45, 0.25)))
     return Finding("validation data", measured, numbers, blames)
+
+
+def _strangeness(subject: Subject) -> tuple[float, float] | None:
+    """Return how strange validation texts are, on the side where they are stranger; None for short ones."""
+    assert subject.data is not None
+    both: list[Any] = [subject.data.examples, subject.held_out]
+    if isinstance(both[0], Blocks):
+        sides = [tuple(it.documents.tokens for it in both)]
+    else:
+        texts = 2 if isinstance(subject.task, TextToText) else 1  # others have numbers of labels or places as targets
+        sides = [tuple(it.sides[n].tokens for it in both) for n in range(texts)]
+    found = [strangeness(known, new) for known, new in sides if len(known) > 1000 and len(new) > 100]
+    return max(found, key=_strange, default=None)
+
+
+def _strange(strangeness: tuple[float, float]) -> float:
+    """Weigh rare tokens, and rare pairs at most as much: texts that are in the training file twice make others rare."""
+    tokens, pairs = strangeness
+    return tokens + min(pairs / 2, tokens)
 
 
 def _passages(tokens: Any) -> list[bytes]:
@@ -222,7 +249,7 @@ def _distinct(subject: Subject) -> Finding | None:
     if subject.rows is not None and subject.config.data.modality == "text":  # truncated texts can be the same by that
         count = max(count, len({*zip(subject.rows.sources, subject.rows.targets)}))
     measured = f"{count:,} of {len(examples):,} training examples are different"
-    blames = [Blame("few_examples", certainty(max(1 - count / _FEW, 0), 0.4))]
+    blames = [Blame("few_examples", certainty(math.log2(_FEW / max(count, 1)), 1.5))]
     if (rows := subject.rows) is not None and len(rows):
         copies = sum(a.strip() == b.strip() for a, b in zip(rows.sources, rows.targets)) / len(rows)
         measured += f"; {copies:.0%} have a target that equals the source"
@@ -283,6 +310,7 @@ def _coverage(subject: Subject) -> Finding | None:
         measured += f"; the vocabulary has {size:,} tokens ({usual:,} are usual)"
     small = certainty(math.log2(usual / size) - 1, 1.5) if usual and size and size < usual else 0.0
     small *= subject.config.data.tokenizer in ("bpe", "unigram")
+    small *= certainty(numbers.get("tokens_per_character", 1.0) - 0.3, 0.25)  # hardly longer than single characters?
     small *= 0.5 + 0.5 * subject.unlearned  # a choice if the run learned much
     foreign = certainty(numbers.get("tokens_per_character", 0.0) - 1, 0.4)  # bytes, where there were no such texts
     if subject.config.train.init_from:

@@ -69,6 +69,15 @@ class Subject:
         """Validation losses by step."""
         return [(it["step"], it["valid_loss"]) for it in self.log if "valid_loss" in it and "averaged" not in it]
 
+    def logged(self) -> float | None:
+        """Return the highest training loss that was logged around the step whose weights are kept."""
+        if not self.losses:
+            return None
+        kept, last = self.losses[-1][0], self.config.train.best == "newest" or not self.finished or not self.scores
+        if not last:
+            kept = min(self.scores, key=lambda it: it[1])[0]
+        return max((loss for step, loss in self.losses if kept / 2 <= step <= kept * 1.2), default=None)
+
     # --- models and losses
 
     @cached_property
@@ -98,16 +107,16 @@ class Subject:
         """The batches of all held-out examples."""
         return self.held_out.batches(_BATCH)
 
+    def loss_in_training(self) -> float:
+        """Return the training loss of the trained model on some training examples, as `loss` does."""
+        assert self.data is not None
+        plan = self.data.examples.batches(_BATCH)
+        return mean_loss(self.model, self.task, self.data.examples, plan, some_batches(plan))
+
     @cached_property
     def held_batches(self) -> list[IntArray]:
         """Enough of these batches to measure a loss on."""
-        found, count = [], 0
-        for rows in self.held_plan.epoch(0):
-            found.append(rows)
-            count += self.held_plan.predictions(rows)
-            if count >= _TOKENS:
-                break
-        return found
+        return some_batches(self.held_plan)
 
     def loss(self, model: nn.Module, task: Task | None = None, examples: Any = None) -> float:
         """Return the training loss on held-out examples per prediction, without dropout and label smoothing.
@@ -143,8 +152,20 @@ class Subject:
         below = 1 - self.reached / floor
         return min(max(1 - below / 0.15, 0.0), 1.0)
 
+    @property
+    def at_frequencies(self) -> float:
+        """How close the loss is to that of token or label frequencies: 1 if it's no lower, and 0 if it's 15% lower.
+
+        Every run passes this loss in its first steps, where sources and pairs of tokens don't matter yet.
+        """
+        if self.floors is None or self.reached is None:
+            return self.unlearned
+        return min(max((self.reached / self.floors.unigram - 0.85) / 0.15, 0.0), 1.0)
+
     def can_shuffle(self) -> bool:
         """Return whether all sources differ."""
+        if self.data is None:
+            return False
         held = self.held_out
         return isinstance(held, Examples) and len(held) > 1 and bool(held.sources.lengths.all())
 
@@ -191,6 +212,17 @@ class Subject:
         plan = examples.batches(config.data.batch_tokens or 1024, 0, config.data.batch_sentences)
         config, _ = choose_schedule(config, len(plan.epoch(0)))
         return Recipe.of(config)
+
+
+def some_batches(plan: Plan) -> list[IntArray]:
+    """Return the first batches of an epoch: enough of them to measure a loss on."""
+    found, count = list[IntArray](), 0
+    for rows in plan.epoch(0):
+        if count >= _TOKENS:
+            break
+        found.append(rows)
+        count += plan.predictions(rows)
+    return found
 
 
 def mean_loss(model: nn.Module, task: Task, examples: Any, plan: Plan, batches: Iterable[IntArray]) -> float:

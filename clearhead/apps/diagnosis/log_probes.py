@@ -67,7 +67,7 @@ def _floors(subject: Subject) -> Iterator[Finding]:
         f"the validation loss is {reached:.2f}; with the frequencies of {what} alone it would be {floors.unigram:.2f}"
     )
     numbers = {"loss": reached, "unigram": floors.unigram, "bigram": floors.bigram}
-    share = certainty(reached / floors.unigram - 0.85, 0.15) if math.isfinite(reached) else 1.0
+    share = certainty(reached / floors.unigram - 0.85, 0.1) if math.isfinite(reached) else 1.0
     yield Finding("loss against frequencies", measured + pairs, numbers, [Blame("unlearned", 0.8 * share)])
 
 
@@ -97,7 +97,7 @@ def _validation(subject: Subject) -> Finding:
         early = certainty(1 - steps[-1] / train.steps, 0.5) * certainty(subject.unlearned, 0.7)
         blames.append(Blame("train.patience", early, "--train.patience=0", ended))
     if usual is not None and steps[-1] < usual and gain > 0.02:
-        few = certainty(math.log(usual / steps[-1]), math.log(8)) * certainty(subject.unlearned, 0.7)
+        few = certainty(math.log(usual / steps[-1]), math.log(8)) * subject.at_frequencies
         few *= certainty(gain, 0.04)  # if the second half brought little, more steps bring less
         blames.append(Blame("few_steps", few, f"--steps={usual}" if subject.finished else "--resume"))
         measured += f"; the second half of the {steps[-1]:,} steps lowered it by {gain:.0%} ({usual:,} steps are usual)"

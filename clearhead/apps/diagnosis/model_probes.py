@@ -30,8 +30,9 @@ def model_probes(subject: Subject) -> Iterator[Finding]:
     yield from _activity(subject)
     if (found := _sources(subject)) is not None:
         yield found
-    if (found := _objective(subject)) is not None:
-        yield found
+    for probe in (_objective, _logged):
+        if (found := probe(subject)) is not None:
+            yield found
     if subject.data.valid is not None and type(subject.task).searches:
         yield from _search(subject)
 
@@ -129,6 +130,8 @@ def _sources(subject: Subject) -> Finding | None:
     share = (other - own) / max(own, 1e-9)
     measured = f"with the sources of other examples, the loss is {other:.2f} in place of {own:.2f}"
     weight = 0.6 * (1 - certainty(share, 0.02)) if math.isfinite(share) else 0.0
+    if subject.losses and subject.usual_steps:  # models learn the targets' frequencies and pairs first
+        weight *= certainty(subject.losses[-1][0] / subject.usual_steps, 0.2)
     return Finding("use of sources", measured, {"own": own, "other": other}, [Blame("unused", weight)])
 
 
@@ -154,6 +157,22 @@ def _objective(subject: Subject) -> Finding | None:
     measured = f"on validation examples, training minimises a loss of {trained:.3f}, and {scored:.3f} is scored"
     blame = Blame("objective", certainty(gap - 0.1, 0.3))
     return Finding("objective", measured, {"trained": trained, "scored": scored}, [blame])
+
+
+def _logged(subject: Subject) -> Finding | None:
+    """Compare the loss that was logged with the one that the same examples have, without dropout and smoothing.
+
+    It should be lower without them, unless training left out what the loss has to count.
+    """
+    logged = subject.logged()
+    if logged is None or not math.isfinite(logged) or subject.config.train.balance:
+        return None
+    again = subject.loss_in_training()
+    measured = f"the training loss was logged as {logged:.2f}, and is {again:.2f} if it's measured again"
+    gap = (again - logged) / max(again, 0.5) if math.isfinite(again) else 0.0
+    return Finding(
+        "logged loss", measured, {"logged": logged, "again": again}, [Blame("objective", certainty(gap - 0.1, 0.3))]
+    )
 
 
 def _search(subject: Subject) -> Iterator[Finding]:

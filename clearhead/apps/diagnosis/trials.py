@@ -19,7 +19,8 @@ from ...training.update import Update, loss_of
 from .causes import Blame, Finding, certainty
 from .diagnosed_run import Subject
 
-_STEPS, _FEWEST = 50, 15  # steps of a trial; the fewest, for large models
+_STEPS, _FEWEST, _LONG = 50, 15, 200  # steps of a trial; the fewest, for large models; if nothing is learned in 50
+_PLATEAU = 0.9  # share of the loss of frequencies above which a trial has learned nothing that tells settings apart
 _BATCH = 512  # the most tokens of a batch
 _WORK = 1.5e12  # operations of a trial
 _LOST = 20.0  # loss that stands for one that isn't finite, in nats
@@ -40,9 +41,24 @@ class Trials:
         self.subject = subject
         self._known: dict[str, float] = {}
         tokens = self._batch(subject.config)
-        size = sum(it.numel() for it in subject.initial().parameters())
-        steps = _WORK / (12 * size * tokens)
-        self.steps = int(min(max(steps, _FEWEST), _STEPS))
+        self._most = _WORK / (12 * _size(subject.config) * tokens)
+        self.steps = int(min(max(self._most, _FEWEST), _STEPS))
+        self._lengthen()
+
+    def _lengthen(self) -> None:
+        """Take more steps if those of a short training bring it no further than the frequencies of tokens or labels.
+
+        Every training gets there at first, so its loss wouldn't show what slows the learning.
+        """
+        subject = self.subject
+        unigram = subject.floors.unigram if subject.floors is not None else 0.0
+        if unigram and self.run(subject.config) > _PLATEAU * unigram:
+            assert subject.data is not None
+            size = self._batch(subject.config)
+            epoch = subject.data.examples.batches(size, 0, subject.config.data.batch_sentences).epoch(0)
+            most = min(self._most, _LONG, 3 * len(epoch))  # more would show what overfits the least
+            self.steps = max(int(most), self.steps)
+            self._known.clear()
 
     @staticmethod
     def _batch(config: Recipe) -> int:
@@ -236,6 +252,8 @@ def _settings(trials: Trials) -> Iterator[Finding]:
         measured = f"without {now}, {trials.steps} steps reach {reached:.2f} in place of {trials.own:.2f}"
         weight = certainty(gain, _enough(subject, names)) * _doubt(subject, reached)
         weight *= min(1.25 * gain / total, 1.0) if len(groups) > 1 else 1.0
+        if names[0] in _SIZES:  # a model of half the width is a choice
+            weight *= certainty(math.log(max(_size(config) / _size(subject.config), 1.0)), math.log(8))
         title = f"{now} slows the learning"
         if names == ["train.lr"]:
             rate, usual_rate = subject.config.train.lr, config.train.lr
@@ -245,15 +263,15 @@ def _settings(trials: Trials) -> Iterator[Finding]:
 
 
 def _length(trials: Trials) -> Iterator[Finding]:
-    """Compare a run that's shorter than a short training with that."""
+    """Compare a run that's shorter than a short training with that; half as long as one that had to be longer."""
     subject = trials.subject
     steps = subject.losses[-1][0] if subject.losses else 0
-    if subject.reached is None or steps >= trials.steps:
+    if subject.reached is None or steps >= (trials.steps if trials.steps <= _STEPS else trials.steps / 2):
         return
     measured = f"{trials.steps} steps reach {trials.own:.2f}, and the {steps:,} steps of the run {subject.reached:.2f}"
     share = 1 - trials.own * (1 + trials.noise) / max(subject.reached, 1e-9)
     remedy = f"--steps={subject.usual_steps}" if subject.finished else "--resume"
-    blame = Blame("few_steps", certainty(share, 1.5 * _ENOUGH), remedy)
+    blame = Blame("few_steps", certainty(share, _ENOUGH if trials.steps > _STEPS else 1.5 * _ENOUGH), remedy)
     yield Finding("number of steps", measured, {"own": trials.own, "reached": subject.reached}, [blame])
 
 
@@ -261,7 +279,7 @@ def _limits(subject: Subject) -> Iterator[Finding]:
     """Look for a small size or window in a run that learned little. What they prevent doesn't show in few steps."""
     given, usual = subject.config.by_origin().get("user", {}), subject.usual()
     for name in (sizes := [it for it in _SIZES if it in given])[:1]:
-        own, other = (sum(it.numel() for it in build(it.model).parameters()) for it in (subject.config, usual))
+        own, other = _size(subject.config), _size(usual)
         fix = " ".join(f"--{it}={spell(usual.value(it))}" for it in sizes)
         now = ", ".join(f"{it}={spell(subject.config.value(it))}" for it in sizes)
         measured = f"the model has {own:,} weights ({other:,} are usual)"
@@ -271,6 +289,11 @@ def _limits(subject: Subject) -> Iterator[Finding]:
         measured = f"a token attends to {window:,} of up to {longest:,} tokens"
         fix = "leave out --model.window"
         yield _limit(subject, "model.window", longest / window, measured, fix, f"model.window={window} is too short")
+
+
+def _size(config: Recipe) -> int:
+    """Return the number of weights."""
+    return sum(it.numel() for it in build(config.model).parameters())
 
 
 def _limit(subject: Subject, name: str, factor: float, measured: str, fix: str, title: str) -> Finding:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...config import Recipe
 from ...tasks.base import Task
@@ -46,11 +47,34 @@ class Floors:
             return None
         (tokens, before), (asked, after) = known, new
         size = int(max(tokens.max(), asked.max())) + 1
-        p = (np.bincount(tokens, minlength=size) + 0.5) / (len(tokens) + 0.5 * size)
+        p = _frequencies(tokens, size)
         unigram = float(-np.log(p[asked]).mean())
         if before is None or after is None:
             return cls(unigram, None)
         return cls(unigram, _bigram(tokens, before, asked, after, p))
+
+
+def strangeness(known: NDArray[np.integer[Any]], new: NDArray[np.integer[Any]]) -> tuple[float, float]:
+    """Return how much more new running tokens surprise than known ones: by frequencies, and by those of pairs.
+
+    Frequencies are compared with those of all known tokens. For pairs, a tenth of the known tokens is left out of the
+    counts and takes their place, since pairs that were counted surprise less than new ones. Both are 0 nats per token
+    for tokens of the same kind.
+    """
+    seen, asked = (np.asarray(it[:_MOST], np.int64) for it in (known, new))
+    size = int(max(seen.max(), asked.max())) + 1
+    surprise = -np.log(_frequencies(seen, size))
+    parts = np.array_split(seen, 100)
+    rest, left_out = (
+        np.concatenate([it for n, it in enumerate(parts) if (n % 10 == 5) == out]) for out in (False, True)
+    )
+    p = _frequencies(rest, size)
+    pairs = [_bigram(rest[1:], rest[:-1], it[1:], it[:-1], p) for it in (asked, left_out)]
+    return float(surprise[asked].mean() - surprise[seen].mean()), pairs[0] - pairs[1]
+
+
+def _frequencies(tokens: IntArray, size: int) -> Any:
+    return (np.bincount(tokens, minlength=size) + 0.5) / (len(tokens) + 0.5 * size)
 
 
 def _bigram(tokens: IntArray, before: IntArray, asked: IntArray, after: IntArray, p: Any) -> float:

@@ -22,6 +22,8 @@ from clearhead.cli import main
 from clearhead.config import Config
 from clearhead.errors import DataError, ModelError
 from clearhead.model.transformer import build
+from clearhead.tasks import loss
+from clearhead.training.report.floors import Floors
 from tests.training.conftest import quick
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
@@ -55,7 +57,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 @pytest.fixture(autouse=True)
 def _short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clearhead.apps.diagnosis.trials._STEPS", 15)
+    monkeypatch.setattr(trials, "_STEPS", 15)
+    monkeypatch.setattr(trials, "_LONG", 20)
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +177,27 @@ def test_a_training_that_beats_the_run_leaves_no_doubt() -> None:
     assert not [*trials._length(SimpleNamespace(subject=subject, steps=10))]  # type: ignore[arg-type]
 
 
+def test_short_trainings_take_more_steps_if_they_get_no_further_than_frequencies(plain: Path) -> None:
+    with opened(plain, (), False) as subject:
+        for unigram, longer in ((1e9, False), (1e-9, True)):
+            vars(subject)["floors"] = Floors(unigram, None)
+            assert (trials.Trials(subject).steps > trials._STEPS) == longer
+
+
+def test_a_loss_that_leaves_out_tokens_is_found_by_measuring_it_again(
+    trained: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = loss.projected_cross_entropy
+
+    def some(x: Any, projection: Any, targets: Any, *, smoothing: float = 0.0, pad: int = 0) -> Any:
+        return whole(x, projection, targets.where(targets < 6, pad), smoothing=smoothing, pad=pad)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loss, "projected_cross_entropy", some)
+        wrong = trained(pairs())
+    assert causes(wrong)[:1] == ["objective"]
+
+
 def test_limits_of_a_model_are_to_blame_only_if_it_learned_little(trained: Trained) -> None:
     small = trained([(" ".join(it),) for it in pairs()], "generate", **{"model.window": 1, "data.max_len": 64})
     for share in (0.0, 1.0):
@@ -183,19 +207,23 @@ def test_limits_of_a_model_are_to_blame_only_if_it_learned_little(trained: Train
         assert (found["model.d_model"] > 0.4, found["model.window"] > 0.4) == (share > 0, share > 0)
 
 
-def test_a_small_vocabulary_is_to_blame_only_if_the_run_learned_little(
-    plain: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_small_vocabulary_is_to_blame_only_if_tokens_are_short_and_the_run_learned_little(
+    trained: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with opened(plain, (), False) as subject:
+    folder = trained(pairs(), **{"data.tokenizer": "bpe", "data.vocab_size": 270, "data.max_len": 60})
+    with opened(folder, (), False) as subject:
         usual = SimpleNamespace(data=SimpleNamespace(vocab_size=4000))
         monkeypatch.setattr(type(subject), "usual", lambda _: usual)
-        vars(subject)["config"] = subject.config.assign({"data.tokenizer": "bpe", "data.vocab_size": 800}, "user")
         found = {}
         for vars(subject)["unlearned"] in (0.0, 1.0):
             coverage = data_probes._coverage(subject)
             assert coverage is not None
             found[subject.unlearned] = coverage.blames[0].weight
-    assert found[0.0] < ALARM < found[1.0]
+        words = SimpleNamespace(source=SimpleNamespace(encode_batch=lambda texts: [it.split() for it in texts]))
+        monkeypatch.setattr(subject.task, "tokenizers", words)
+        coverage = data_probes._coverage(subject)
+    assert found[0.0] < found[1.0] and found[1.0] > ALARM
+    assert coverage is not None and coverage.blames[0].weight < 0.05
 
 
 def test_a_tokenizer_of_another_script_is_to_blame(trained: Trained) -> None:
@@ -225,6 +253,18 @@ def test_an_unfinished_run_and_one_whose_data_is_gone_are_diagnosed(plain: Path,
     assert "data" not in again.unmeasured
     with pytest.raises(DataError):
         diagnose(folder, [str(tmp_path / "nothing.tsv")])
+
+
+def test_frozen_weights_of_a_start_are_judged_without_data(plain: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "pairs.tsv"
+    shutil.copy(plain.parent / "pairs.tsv", rows)
+    values = {name: it for name, it in SMALL.items() if name.startswith("train.")} | {"train.task": "translate"}
+    values |= {"data.train": [str(rows)], "train.init_from": str(plain), "train.freeze": ["embeddings"]}
+    with quick():
+        train(Config().override(values), tmp_path / "run", say=lambda _: None)
+        rows.unlink()
+        found = diagnose(tmp_path / "run")
+    assert "changed weights" in [it.probe for it in found.findings] and "data" in found.unmeasured
 
 
 def test_folders_without_a_run_are_errors(model_folder: Path, tmp_path: Path) -> None:

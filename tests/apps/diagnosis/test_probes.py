@@ -37,6 +37,7 @@ def blamed(
         usual_steps=usual,
         finished=True,
         unlearned=unlearned,
+        at_frequencies=unlearned,
         config=Config().override({"train.lr": 0.1, "train.steps": 30, "train.best": best, **settings}),
     )
     return {it.cause: it.weight for it in ranked([*log_probes(subject)])}
