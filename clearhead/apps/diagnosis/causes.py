@@ -80,7 +80,7 @@ CAUSES: Mapping[str, Cause] = {
         _SYMPTOMS,
     ),
     "few_steps": Cause("the run ended while the model was still learning", "train longer: {}", ("unused", "unlearned")),
-    "overfitting": Cause("the model memorises its training data", "{}", ()),
+    "overfitting": Cause("the model memorises its training data", "{}", ("unlearned",)),
     "unused": Cause(
         "the model answers without looking at its sources",
         "train longer, or check that sources and targets belong together",

@@ -23,6 +23,8 @@ from .causes import Blame, Finding, certainty
 from .diagnosed_run import Subject, sampled
 
 _COMPARED, _WORDS, _SHUFFLES = 3000, 150, 10  # examples and frequent words to compare, and permutations of the targets
+_FEWEST_WORDS = 10  # fewer frequent words say too little
+_SURE = 1000  # examples whose relation would show if there was one
 _WINDOW = 16  # tokens of running text that count as the same passage
 _FEW = 400  # different examples
 _SAMPLES = 1 << 14  # of a recording
@@ -53,7 +55,7 @@ def _relation(subject: Subject) -> Finding | None:
     numbers = {"strength": ratio, "doubt": doubt}
     if doubt < 0.05:
         return Finding("relation of sources and targets", measured, numbers)
-    doubt *= min(len(rows) / 500, 1.0)
+    doubt *= min(len(rows) / _SURE, 1.0)
     numeric = [sum(map(is_number, side)) / len(side) for side in (rows.sources, rows.targets)]
     if subject.config.data.label_kind == "number":
         numeric[1] = 0.0  # as they should be, so that says nothing about the column
@@ -98,12 +100,9 @@ def relation_of(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[f
 def text_features(texts: Sequence[str]) -> NDArray[np.float64]:
     """Return which frequent words each text has, and its length, with mean 0 and norm 1 in each column. (N, F)"""
     words = [frozenset(_words(text)) | {text} for text in texts]
-    counts: dict[str, int] = {}
-    for it in words:
-        for word in it:
-            counts[word] = counts.get(word, 0) + 1
-    common = sorted((it for it, n in counts.items() if 3 <= n <= 0.9 * len(texts)), key=lambda it: (-counts[it], it))
-    place = {word: n for n, word in enumerate(common[:_WORDS])}
+    if len(place := _frequent(words)) < _FEWEST_WORDS and len({*texts}) > _WORDS:  # as in dates and codes
+        words = [it | {text[n : n + 2] for n in range(len(text))} for it, text in zip(words, texts)]
+        place = _frequent(words)
     found = np.zeros((len(texts), len(place) + 1))
     for row, it in enumerate(words):
         for word in it & place.keys():
@@ -111,6 +110,13 @@ def text_features(texts: Sequence[str]) -> NDArray[np.float64]:
     numeric = all(map(is_number, texts))
     found[:, -1] = [float(text) if numeric else math.log(1 + len(text)) for text in texts]
     return _normalised(found)
+
+
+def _frequent(words: Sequence[frozenset[str]]) -> dict[str, int]:
+    """Number the words that are in the most texts, but not in almost all."""
+    counts = Counter(word for it in words for word in it)
+    common = sorted((it for it, n in counts.items() if 3 <= n <= 0.9 * len(words)), key=lambda it: (-counts[it], it))
+    return {word: n for n, word in enumerate(common[:_WORDS])}
 
 
 def _normalised(features: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -134,7 +140,7 @@ def _relation_of_media(subject: Subject, examples: Examples) -> Finding | None:
     if not ratio:
         return None
     own, other = subject.use_of_sources or (1.0, 1.0)
-    doubt *= min(len(rows) / 500, 1.0) * (1 - certainty(other / max(own, 1e-9) - 1, 0.1))
+    doubt *= min(len(rows) / _SURE, 1.0) * (1 - certainty(other / max(own, 1e-9) - 1, 0.1))
     measured = (
         f"simple properties of sources and targets occur together {ratio:.2f} times as strongly as in shuffled data"
     )
@@ -159,7 +165,7 @@ def _words(text: str) -> Sequence[str]:
 def _other_column(subject: Subject) -> str:
     """Return the first target column, by its number, whose texts belong to the sources; "" if there's none."""
     for number in range(1, 9):
-        data = replace(subject.config.data, target_column=str(number), labels=())
+        data = replace(subject.config.data, target_column=str(number), labels=(), thresholds=())
         try:
             with subject.task.form.open(data.train, data) as source:
                 pairs = sampled(source)
@@ -214,14 +220,16 @@ def _leak(subject: Subject) -> Finding | None:
 def _strangeness(subject: Subject) -> tuple[float, float] | None:
     """Return how strange validation texts are, on the side where they are stranger; None for short ones."""
     assert subject.data is not None
-    both: list[Any] = [subject.data.examples, subject.held_out]
-    if isinstance(both[0], Blocks):
-        sides = [tuple(it.documents.tokens for it in both)]
-    else:
-        texts = 2 if isinstance(subject.task, TextToText) else 1  # others have numbers of labels or places as targets
-        sides = [tuple(it.sides[n].tokens for it in both) for n in range(texts)]
-    found = [strangeness(known, new) for known, new in sides if len(known) > 1000 and len(new) > 100]
+    both = zip(_tokens(subject, subject.data.examples), _tokens(subject, subject.held_out))
+    found = [strangeness(known, new) for known, new in both if len(known) > 1000 and len(new) > 100]
     return max(found, key=_strange, default=None)
+
+
+def _tokens(subject: Subject, examples: Any) -> Sequence[NDArray[Any]]:
+    """Return the tokens of each side that has texts. Other targets are numbers, such as those of labels or places."""
+    if isinstance(examples, Blocks):
+        return [np.asarray(examples.documents.tokens)]
+    return [np.asarray(it.tokens) for it in examples.sides[: 2 if isinstance(subject.task, TextToText) else 1]]
 
 
 def _strange(strangeness: tuple[float, float]) -> float:
@@ -288,13 +296,8 @@ def _coverage(subject: Subject) -> Finding | None:
     if subject.config.data.modality != "text" or not subject.config.model.vocabulary_sizes:
         return None
     assert subject.data is not None
-    sides = subject.data.examples.sides if hasattr(subject.data.examples, "sides") else None
-    labelled = isinstance(subject.data.examples, LabelledExamples)
-    if sides is None:
-        return None
-    unk = subject.config.model.special.unk
-    flat = [np.asarray(side.tokens[:500_000]) for side in (sides[:1] if labelled else sides)]
-    unknown = max(float((it == unk).mean()) for it in flat if len(it))
+    flat, unk = [it[:500_000] for it in _tokens(subject, subject.data.examples)], subject.config.model.special.unk
+    unknown = max((float((it == unk).mean()) for it in flat if len(it)), default=0.0)
     numbers: dict[str, Any] = {"unknown": unknown}
     measured = f"{unknown:.1%} of the tokens are unknown"
     blames, size = [], subject.config.data.vocab_size

@@ -39,7 +39,8 @@ from ...training.run_data import RunData, encode
 _SCORED, _TOKENS = 100, 3000  # held-out examples to answer, and held-out tokens in a loss
 _BATCH = 1024  # tokens of a batch
 _ROWS, _SAMPLED = 20_000, 3000  # of a file: rows to read, and to compare
-_STORED = ("model.tie", "model.image_size", "model.image_channels", "model.patch_size", "model.sample_rate")
+_STORED = ("model.tie", "model.image_size", "model.image_channels", "model.patch_size", "model.sample_rate",
+           "data.thresholds")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ class Subject:
             *("train.init_from", "train.seed", "train.steps", "train.epochs", "train.loss_on", "model.max_len"),
         )
         given = self.config.by_origin().get("user", {})
-        free = {"data.batch_tokens", "data.batch_sentences", "data.vocab_size"}
+        free = {"data.batch_tokens", "data.batch_sentences", "data.vocab_size", "data.thresholds"}
         free |= set[str]() if steps else {"train.steps", "train.epochs"}
         values = {it: value for it, value in given.items() if it in kept or (it.startswith(fixed) and it not in free)}
         config = Config().assign({"train.task": self.config.train.task}, "user").override(values)

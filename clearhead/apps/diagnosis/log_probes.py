@@ -90,7 +90,7 @@ def _validation(subject: Subject) -> Finding:
     trained = float(np.mean([it for _, it in subject.losses[-3:]] or [math.nan]))
     if rise > _RISE and memorises(trained, values[best], subject.config):
         remedy = "--train.best=loss keeps the best weights" if kept else "add data, or raise --model.dropout"
-        blames.append(Blame("overfitting", certainty(rise, 0.5) * (1.0 if kept else 0.6), remedy))
+        blames.append(Blame("overfitting", certainty(rise, 0.3) if kept else 0.6 * certainty(rise, 0.5), remedy))
     usual, train = subject.usual_steps, subject.config.train
     if train.patience and subject.finished and steps[-1] < 0.8 * train.steps:
         ended = f"train.patience={train.patience} ended the run after {steps[-1]:,} of {train.steps:,} steps"

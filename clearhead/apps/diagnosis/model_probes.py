@@ -131,7 +131,7 @@ def _sources(subject: Subject) -> Finding | None:
     measured = f"with the sources of other examples, the loss is {other:.2f} in place of {own:.2f}"
     weight = 0.6 * (1 - certainty(share, 0.02)) if math.isfinite(share) else 0.0
     if subject.losses and subject.usual_steps:  # models learn the targets' frequencies and pairs first
-        weight *= certainty(subject.losses[-1][0] / subject.usual_steps, 0.2)
+        weight *= max(certainty(subject.losses[-1][0] / subject.usual_steps, 0.2), 1 - subject.unlearned)
     return Finding("use of sources", measured, {"own": own, "other": other}, [Blame("unused", weight)])
 
 

@@ -6,6 +6,7 @@ setting is to blame if its usual value reaches a clearly lower loss than the use
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -65,14 +66,19 @@ class Trials:
         return min(config.data.batch_tokens, max(_BATCH, config.data.max_len + 1))
 
     @cached_property
-    def own(self) -> float:
-        return self.run(self.subject.config)
+    def _seeds(self) -> tuple[float, float]:
+        first, config = self.subject.config.train.seed, self.subject.config
+        return self.run(config), self.run(config, seed=first + 1)
 
-    @cached_property
+    @property
+    def own(self) -> float:
+        """The mean loss with the run's settings and two seeds."""
+        return sum(self._seeds) / 2
+
+    @property
     def noise(self) -> float:
-        """The change from another seed, as a share of the loss; at least 2%."""
-        other = self.run(self.subject.config, seed=self.subject.config.train.seed + 1)
-        return max(abs(other - self.own) / max(self.own, 1e-9), 0.02)
+        """The difference of either seed from their mean, as a share of it; at least 2%."""
+        return max(abs(self._seeds[0] - self.own) / max(self.own, 1e-9), 0.02)
 
     def gain(self, loss: float) -> float:
         """Return the share of the loss that a trial with this loss saves, minus the noise."""
@@ -240,6 +246,7 @@ def _settings(trials: Trials) -> Iterator[Finding]:
         return
     groups = [[it] for it in changed if it not in (*_SIZES, *_BATCHES)]
     groups += filter(None, ([it for it in changed if it in together] for together in (_SIZES, _BATCHES)))
+    found = dict[str, Finding]()
     for names in groups:
         try:
             config = subject.usual(*(it for it in given if it not in names))
@@ -259,7 +266,13 @@ def _settings(trials: Trials) -> Iterator[Finding]:
             rate, usual_rate = subject.config.train.lr, config.train.lr
             title = _rate_title(rate, usual_rate)
             weight *= certainty(abs(math.log10(rate / usual_rate)), 0.9)
-        yield Finding(names[0], measured, {"gain": gain}, [Blame(names[0], weight, " ".join(value), title)])
+        blame = Blame(names[0], weight, " ".join(value), title)
+        found[names[0]] = Finding(names[0], measured, {"gain": gain}, [blame])
+    kinds = {it for it in found if isinstance(subject.config.value(it), str | bool)}
+    numbers = max((found[it].blames[0].weight for it in found if it not in kinds), default=0.0)
+    for name, it in found.items():  # a number that's as much to blame is the likelier error
+        weight = it.blames[0].weight * (1 - max(numbers, 0.0) if name in kinds else 1.0)
+        yield replace(it, blames=[replace(it.blames[0], weight=weight)])
 
 
 def _length(trials: Trials) -> Iterator[Finding]:
