@@ -226,6 +226,32 @@ def test_a_small_vocabulary_is_to_blame_only_if_tokens_are_short_and_the_run_lea
     assert coverage is not None and coverage.blames[0].weight < 0.05
 
 
+def test_a_number_is_blamed_before_a_kind_of_optimizer(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: Any, config: Any, **__: Any) -> float:
+        return 5.0 if config.train.optimizer == "adam" and not config.train.warmup else 1.0
+
+    monkeypatch.setattr(trials.Trials, "run", run)
+    with opened(plain, (), False) as subject:
+        given = {"train.optimizer": "adam", "train.warmup": 0}
+        vars(subject)["config"] = subject.config.assign(given, "user")
+        found = {
+            it.blames[0].cause: it.blames[0].weight for it in trials._settings(trials.Trials(subject)) if it.blames
+        }
+    assert found["train.warmup"] > ALARM > found["train.optimizer"]
+
+
+def test_several_labels_in_the_wrong_order_and_their_thresholds(trained: Trained) -> None:
+    dice = random.Random(0)
+    rows = [(it, ";".join(sorted({*dice.choices("abc", k=2)}))) for it, _ in pairs(n=1100)]
+    assert causes(trained(rows, "classify", **{"data.label_kind": "several:;"}))[:1] == ["unrelated"]
+
+
+def test_hidden_tokens_arent_unknown_ones(trained: Trained) -> None:
+    with opened(trained([(it,) for it, _ in pairs()], "fill"), (), False) as subject:
+        found = data_probes._coverage(subject)
+    assert found is not None and found.values["unknown"] < 0.05
+
+
 def test_a_tokenizer_of_another_script_is_to_blame(trained: Trained) -> None:
     other = [(it.translate({n: n + 0x3D0 for n in range(97, 123)}), target) for it, target in pairs()]
     start = trained(pairs(), **{"data.tokenizer": "bpe", "data.vocab_size": 300, "data.max_len": 90})

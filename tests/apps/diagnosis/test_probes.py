@@ -102,7 +102,7 @@ def sentences(n: int, seed: int = 0) -> list[str]:
     return [" ".join(dice.choices(WORDS, k=dice.randint(1, 6))) for _ in range(n)]
 
 
-@pytest.mark.parametrize("kind", ["texts", "labels", "lengths", "numbers", "no spaces"])
+@pytest.mark.parametrize("kind", ["texts", "labels", "lengths", "numbers", "no spaces", "codes"])
 def test_sides_that_belong_together_are_related(kind: str) -> None:
     sources = sentences(1000)
     targets = {
@@ -110,6 +110,7 @@ def test_sides_that_belong_together_are_related(kind: str) -> None:
         "labels": ["odd" if "one" in it or "seven" in it else "even" for it in sources],
         "lengths": [f"{n} " + "x" * len(it) for n, it in enumerate(sources)],
         "numbers": [str(3.5 * len(it.split())) for it in sources],
+        "codes": [f"{len(it.split()) * 7}-{it[0].encode().hex()}-{n}" for n, it in enumerate(sources)],
         "no spaces": ["".join(chr(0x4E00 + WORDS.index(word)) for word in it.split()) * 4 for it in sources],
     }[kind]
     ratio, doubt = relation(sources, targets)
