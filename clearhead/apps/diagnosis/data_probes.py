@@ -191,9 +191,10 @@ def _leak(subject: Subject) -> Finding | None:
         known, new = (_passages(it.documents.tokens) for it in (examples, held))
     elif isinstance(examples, Examples):
         known, new = (_rows(it) for it in (examples, held))
-        if isinstance(examples, LabelledExamples) and subject.config.data.modality == "text":
-            longest = subject.task.longest[0]  # truncated texts can be the same by that alone
-            new = [it for it, length in zip(new, held.sides[0].lengths) if length <= longest]
+        if subject.config.data.modality == "text":  # unknown words and truncation can make texts the same
+            longest = subject.task.longest[0] if isinstance(examples, LabelledExamples) else math.inf
+            texts, unk = held.sides[0], subject.config.model.special.unk
+            new = [it for n, it in enumerate(new) if texts.lengths[n] <= longest and unk not in texts.array(n)]
     else:
         return None
     seen = {*known}
