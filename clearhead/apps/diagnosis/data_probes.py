@@ -18,12 +18,12 @@ from ...tasks.examples import Examples
 from ...tasks.generate.examples import Blocks
 from ...tasks.sequences import Sequences as TextToText
 from ...tokenization.ragged import Ragged
-from ...training.report.floors import Floors, strangeness
+from ...training.report.floors import Floors, surprisal_gaps
 from .causes import Blame, Finding, certainty
 from .diagnosed_run import Subject, sampled
 
 _COMPARED, _WORDS, _SHUFFLES = 3000, 150, 10  # examples and frequent words to compare, and permutations of the targets
-_FEWEST_WORDS = 10  # fewer frequent words say too little
+_FEWEST_WORDS, _MANY = 10, 150  # fewer frequent words in so many different texts say too little
 _SURE = 1000  # examples whose relation would show if there was one
 _WINDOW = 16  # tokens of running text that count as the same passage
 _FEW = 400  # different examples
@@ -32,9 +32,15 @@ _SAMPLES = 1 << 14  # of a recording
 
 def data_probes(subject: Subject) -> Iterator[Finding]:
     """Yield the findings about the data."""
-    for probe in (_relation, _leak, _distinct, _labels, _coverage, _lengths):
+    for probe in (_changed, _relation, _leak, _distinct, _labels, _coverage, _lengths):
         if (found := probe(subject)) is not None:
             yield found
+
+
+def _changed(subject: Subject) -> Finding | None:
+    if not subject.changed:
+        return None
+    return Finding("training data", "it isn't the data that the run read", {}, [Blame("data_changed", 0.5)])
 
 
 # --- do sources and targets belong together? ------------------------------------------------------------------------
@@ -100,14 +106,14 @@ def relation_of(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[f
 def text_features(texts: Sequence[str]) -> NDArray[np.float64]:
     """Return which frequent words each text has, and its length, with mean 0 and norm 1 in each column. (N, F)"""
     words = [frozenset(_words(text)) | {text} for text in texts]
-    if len(place := _frequent(words)) < _FEWEST_WORDS and len({*texts}) > _WORDS:  # as in dates and codes
+    numeric, place = all(map(is_number, texts)), _frequent(words)
+    if len(place) < _FEWEST_WORDS and not numeric and len({*texts}) > _MANY:  # as in dates and codes
         words = [it | {text[n : n + 2] for n in range(len(text))} for it, text in zip(words, texts)]
         place = _frequent(words)
     found = np.zeros((len(texts), len(place) + 1))
     for row, it in enumerate(words):
         for word in it & place.keys():
             found[row, place[word]] = 1
-    numeric = all(map(is_number, texts))
     found[:, -1] = [float(text) if numeric else math.log(1 + len(text)) for text in texts]
     return _normalised(found)
 
@@ -204,38 +210,41 @@ def _leak(subject: Subject) -> Finding | None:
     numbers: dict[str, Any] = {"share": share}
     blames = [Blame("leak", certainty(share, 0.25))]
     own, other = Floors.of(subject.task, examples, examples), subject.floors
-    if own is not None and other is not None:
+    if own is not None and other is not None and other.bigram is None:
         numbers |= {"unigram_in_training": own.unigram, "unigram": other.unigram}
-        measured += f"; by frequencies, their loss is {other.unigram:.2f}, and that of training data {own.unigram:.2f}"
-        blames.append(Blame("other_validation", certainty(other.unigram - own.unigram - 0.2, 0.4)))
-    if subject.config.data.modality == "text" and (strange := _strangeness(subject)) is not None:
-        numbers |= {"strangeness": strange}
         measured += (
-            f"; its tokens surprise by {strange[0]:.2f} nats more than those of the training data, and pairs of "
+            f"; by frequencies, the loss of its labels is {other.unigram:.2f}, and {own.unigram:.2f} in training"
         )
-        measured += f"them by {strange[1]:.2f}"
-        blames.append(Blame("other_validation", certainty(_strange(strange) - 0.45, 0.25)))
+        blames.append(Blame("other_validation", certainty(other.unigram - own.unigram - 0.2, 0.4)))
+    if (gaps := _surprisal_gaps(subject)) is not None:
+        numbers |= {"unigram_gap": gaps[0], "bigram_gap": gaps[1]}
+        measured += (
+            f"; the surprisal of its tokens is {gaps[0]:.2f} nats higher than in training data, and that of pairs "
+        )
+        measured += f"{gaps[1]:.2f}"
+        blames.append(Blame("other_validation", certainty(_strangeness(gaps) - 0.45, 0.25)))
     return Finding("validation data", measured, numbers, blames)
 
 
-def _strangeness(subject: Subject) -> tuple[float, float] | None:
-    """Return how strange validation texts are, on the side where they are stranger; None for short ones."""
+def _surprisal_gaps(subject: Subject) -> tuple[float, float] | None:
+    """Return how much more validation texts surprise, on the side where it's more; None for short ones."""
     assert subject.data is not None
     both = zip(_tokens(subject, subject.data.examples), _tokens(subject, subject.held_out))
-    found = [strangeness(known, new) for known, new in both if len(known) > 1000 and len(new) > 100]
-    return max(found, key=_strange, default=None)
+    found = [surprisal_gaps(known, new) for known, new in both if len(known) > 1000 and len(new) > 100]
+    return max(found, key=_strangeness, default=None)
 
 
 def _tokens(subject: Subject, examples: Any) -> Sequence[NDArray[Any]]:
     """Return the tokens of each side that has texts. Other targets are numbers, such as those of labels or places."""
     if isinstance(examples, Blocks):
         return [np.asarray(examples.documents.tokens)]
-    return [np.asarray(it.tokens) for it in examples.sides[: 2 if isinstance(subject.task, TextToText) else 1]]
+    from_text, to_text = subject.config.data.modality == "text", isinstance(subject.task, TextToText)
+    return [np.asarray(it.tokens) for it, is_text in zip(examples.sides, (from_text, to_text)) if is_text]
 
 
-def _strange(strangeness: tuple[float, float]) -> float:
+def _strangeness(gaps: tuple[float, float]) -> float:
     """Weigh rare tokens, and rare pairs at most as much: texts that are in the training file twice make others rare."""
-    tokens, pairs = strangeness
+    tokens, pairs = gaps
     return tokens + min(pairs / 2, tokens)
 
 

@@ -57,6 +57,7 @@ class Subject:
     weights: dict[str, Tensor] | None
     start: InitFrom | None
     finished: bool
+    changed: bool  # whether the data isn't that of the run
 
     # --- the log
 
@@ -70,13 +71,21 @@ class Subject:
         """Validation losses by step."""
         return [(it["step"], it["valid_loss"]) for it in self.log if "valid_loss" in it and "averaged" not in it]
 
-    def logged(self) -> float | None:
-        """Return the highest training loss that was logged around the step whose weights are kept."""
-        if not self.losses:
-            return None
-        kept, last = self.losses[-1][0], self.config.train.best == "newest" or not self.finished or not self.scores
-        if not last:
-            kept = min(self.scores, key=lambda it: it[1])[0]
+    @cached_property
+    def kept_step(self) -> int:
+        """The step whose weights are in the folder: the newest, or that with the best score so far."""
+        best = self.config.train.best
+        scored = [
+            (it["step"], it[f"valid_{best}"]) for it in self.log if f"valid_{best}" in it and "averaged" not in it
+        ]
+        if not scored:
+            return max((it["step"] for it in self.log if "step" in it), default=0)
+        sign = 1 if best == "loss" else -1
+        return min(scored, key=lambda it: (not math.isfinite(it[1]), sign * it[1], -it[0]))[0]
+
+    def logged_loss(self) -> float | None:
+        """Return the highest training loss that was logged shortly before and after the step whose weights are kept."""
+        kept = self.kept_step
         return max((loss for step, loss in self.losses if kept / 2 <= step <= kept * 1.2), default=None)
 
     # --- models and losses
@@ -108,8 +117,8 @@ class Subject:
         """The batches of all held-out examples."""
         return self.held_out.batches(_BATCH)
 
-    def loss_in_training(self) -> float:
-        """Return the training loss of the trained model on some training examples, as `loss` does."""
+    def training_loss(self) -> float:
+        """Return the loss of the trained model on some training examples, as `loss` does."""
         assert self.data is not None
         plan = self.data.examples.batches(_BATCH)
         return mean_loss(self.model, self.task, self.data.examples, plan, some_batches(plan))
@@ -139,19 +148,19 @@ class Subject:
     @cached_property
     def reached(self) -> float | None:
         """The validation loss of the model, or else that of the last evaluation."""
-        if self.scores:
-            kept = self.scores if self.config.train.best == "newest" else [min(self.scores, key=lambda it: it[1])]
-            return kept[-1][1] if math.isfinite(kept[-1][1]) else math.inf
-        return None
+        known = [loss for step, loss in self.scores if step <= self.kept_step] or [it for _, it in self.scores]
+        return None if not known else known[-1] if math.isfinite(known[-1]) else math.inf
+
+    @cached_property
+    def left(self) -> float | None:
+        """The loss as a share of that of frequencies, or else of wrong sources; None if either is unknown."""
+        floor = self.floors.lowest if self.floors is not None else (self.use_of_sources or [0.0])[-1]
+        return self.reached / floor if floor and self.reached is not None else None
 
     @cached_property
     def unlearned(self) -> float:
         """The share that is still to learn: 1 at the loss of frequencies, or of wrong sources, and 0 well below it."""
-        floor = self.floors.lowest if self.floors is not None else (self.use_of_sources or [0.0])[-1]
-        if not floor or self.reached is None:
-            return 0.5  # unknown
-        below = 1 - self.reached / floor
-        return min(max(1 - below / 0.15, 0.0), 1.0)
+        return 0.5 if self.left is None else min(max(1 - (1 - self.left) / 0.15, 0.0), 1.0)
 
     @property
     def at_frequencies(self) -> float:
@@ -237,7 +246,8 @@ def mean_loss(model: nn.Module, task: Task, examples: Any, plan: Plan, batches: 
         batches: the rows of the examples in each batch.
     """
     total, count = 0.0, 0
-    with evaluation(model), torch.no_grad():
+    with evaluation(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # the tokens that `fill` hides
         for rows in batches:
             total += float(task.loss(model, examples, rows, smoothing=0.0))
             count += plan.predictions(rows)
@@ -276,22 +286,25 @@ def opened(path: Path, files: Sequence[str], allow_custom_code: bool) -> Iterato
     finished = Manifest.read(path).finished is not None
     with TemporaryDirectory() as folder:
         try:
-            data, rows, why = *_read(task, Path(folder) / "tokens"), ""
+            data, rows, now = _read(task, Path(folder) / "tokens")
+            why, changed = "", recipe.data.digest not in ("", now)
         except ClearheadError as error:
             if files:
                 raise
-            data, rows, why = None, None, error.what
+            data, rows, why, changed = None, None, error.what, False
         start = None
         if recipe.train.init_from and model_path(recipe.train.init_from).is_dir():
             start = InitFrom.load(Path(recipe.train.init_from), allow_custom_code=allow_custom_code)
         weights = _weights(path, allow_custom_code)
-        yield Subject(path, recipe, task, log, data, why, rows, weights, start, finished)
+        yield Subject(path, recipe, task, log, data, why, rows, weights, start, finished, changed)
 
 
-def _read(task: Task, folder: Path) -> tuple[RunData, Pairs | None]:
+def _read(task: Task, folder: Path) -> tuple[RunData, Pairs | None, str]:
+    """Return the data, some of its pairs, and its digest."""
     with task.form.open(task.config.data.train, task.config.data) as source:
-        data = encode(task, source, source.digest(), folder, lambda _: None)
-        return data, sampled(source) if task.form.holds is Pairs else None
+        digest = source.digest()
+        data = encode(task, source, digest, folder, lambda _: None)
+        return data, sampled(source) if task.form.holds is Pairs else None, digest
 
 
 def sampled(source: Any) -> Pairs:

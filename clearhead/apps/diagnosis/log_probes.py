@@ -9,6 +9,7 @@ from ...training.report.floors import memorises, smoothing_floor
 from .causes import Blame, Finding, certainty
 from .diagnosed_run import Subject
 
+_FEW = 50  # steps of a training that's short in any case
 _RISE = 0.1  # rise of the validation loss that counts as overfitting, as a share of its best
 _LOST = 0.3  # rise of the training loss that counts as divergence, as a share of its lowest
 _LOST_AGAIN = 0.05  # and as a share of what was gained, at most 0.1: losses near 0 double by chance
@@ -97,7 +98,9 @@ def _validation(subject: Subject) -> Finding:
         early = certainty(1 - steps[-1] / train.steps, 0.5) * certainty(subject.unlearned, 0.7)
         blames.append(Blame("train.patience", early, "--train.patience=0", ended))
     if usual is not None and steps[-1] < usual and gain > 0.02:
-        few = certainty(math.log(usual / steps[-1]), math.log(8)) * subject.at_frequencies
+        few = certainty(math.log(usual / steps[-1]), math.log(8))
+        if steps[-1] >= _FEW or train.begins_trained:
+            few *= subject.at_frequencies
         few *= certainty(gain, 0.04)  # if the second half brought little, more steps bring less
         blames.append(Blame("few_steps", few, f"--steps={usual}" if subject.finished else "--resume"))
         measured += f"; the second half of the {steps[-1]:,} steps lowered it by {gain:.0%} ({usual:,} steps are usual)"

@@ -57,9 +57,10 @@ class Trials:
             assert subject.data is not None
             size = self._batch(subject.config)
             epoch = subject.data.examples.batches(size, 0, subject.config.data.batch_sentences).epoch(0)
-            most = min(self._most, _LONG, 3 * len(epoch))  # more would show what overfits the least
-            self.steps = max(int(most), self.steps)
-            self._known.clear()
+            most = int(min(self._most, _LONG, 3 * len(epoch)))  # more would show what overfits the least
+            if most > self.steps:
+                self.steps = most
+                self._known.clear()
 
     @staticmethod
     def _batch(config: Recipe) -> int:
@@ -259,8 +260,8 @@ def _settings(trials: Trials) -> Iterator[Finding]:
         measured = f"without {now}, {trials.steps} steps reach {reached:.2f} in place of {trials.own:.2f}"
         weight = certainty(gain, _enough(subject, names)) * _doubt(subject, reached)
         weight *= min(1.25 * gain / total, 1.0) if len(groups) > 1 else 1.0
-        if names[0] in _SIZES:  # a model of half the width is a choice
-            weight *= certainty(math.log(max(_size(config) / _size(subject.config), 1.0)), math.log(8))
+        if names[0] in _SIZES and (factor := _size(config) / _size(subject.config)) > 1:
+            weight *= certainty(math.log(factor), math.log(8))  # a slightly smaller model may be intended
         title = f"{now} slows the learning"
         if names == ["train.lr"]:
             rate, usual_rate = subject.config.train.lr, config.train.lr
@@ -269,22 +270,22 @@ def _settings(trials: Trials) -> Iterator[Finding]:
         blame = Blame(names[0], weight, " ".join(value), title)
         found[names[0]] = Finding(names[0], measured, {"gain": gain}, [blame])
     kinds = {it for it in found if isinstance(subject.config.value(it), str | bool)}
-    numbers = max((found[it].blames[0].weight for it in found if it not in kinds), default=0.0)
-    for name, it in found.items():  # a number that's as much to blame is the likelier error
-        weight = it.blames[0].weight * (1 - max(numbers, 0.0) if name in kinds else 1.0)
+    others = max((found[it].blames[0].weight for it in found if it not in kinds), default=0.0)
+    for name, it in found.items():  # if a number is to blame, a kind of optimizer or layer hardly is
+        weight = it.blames[0].weight * (1 - others if name in kinds else 1.0)
         yield replace(it, blames=[replace(it.blames[0], weight=weight)])
 
 
 def _length(trials: Trials) -> Iterator[Finding]:
-    """Compare a run that's shorter than a short training with that; half as long as one that had to be longer."""
+    """Compare a run that's shorter than a short training with that, or half as long as a longer one."""
     subject = trials.subject
-    steps = subject.losses[-1][0] if subject.losses else 0
-    if subject.reached is None or steps >= (trials.steps if trials.steps <= _STEPS else trials.steps / 2):
+    steps, longer = subject.losses[-1][0] if subject.losses else 0, trials.steps > _STEPS
+    if subject.reached is None or steps >= trials.steps / (1 + longer):
         return
     measured = f"{trials.steps} steps reach {trials.own:.2f}, and the {steps:,} steps of the run {subject.reached:.2f}"
     share = 1 - trials.own * (1 + trials.noise) / max(subject.reached, 1e-9)
     remedy = f"--steps={subject.usual_steps}" if subject.finished else "--resume"
-    blame = Blame("few_steps", certainty(share, _ENOUGH if trials.steps > _STEPS else 1.5 * _ENOUGH), remedy)
+    blame = Blame("few_steps", certainty(share, _ENOUGH if longer else 1.5 * _ENOUGH), remedy)
     yield Finding("number of steps", measured, {"own": trials.own, "reached": subject.reached}, [blame])
 
 
@@ -334,7 +335,9 @@ def _spelled(value: Any) -> str:
 def _doubt(subject: Subject, better: float) -> float:
     """Return a factor for settings that only seem bad in short trainings: lower if the run has learned much.
 
-    If a short training with a `better` loss beats the whole run, there's no doubt.
+    If a short training with a `better` loss beats the whole run, there's no doubt. If little is left to learn, there's
+    nothing to blame.
     """
     beaten = 0.0 if subject.reached is None else certainty(1 - better / max(subject.reached, 1e-9), _ENOUGH)
-    return 0.5 + 0.5 * max(subject.unlearned, beaten)
+    rest = min((1.0 if subject.left is None else subject.left) / 0.25, 1.0)
+    return (0.5 + 0.5 * max(subject.unlearned, beaten)) * rest

@@ -35,7 +35,7 @@ class Floors:
 
     @classmethod
     def of(cls, task: Task, examples: Any, held_out: Any) -> "Floors | None":
-        """Count the targets of training examples, and score those of others. Return None if they aren't tokens.
+        """Count the targets of training examples, and score those of others. Return None if that says nothing.
 
         Args:
             task: knows what the targets are.
@@ -47,6 +47,8 @@ class Floors:
             return None
         (tokens, before), (asked, after) = known, new
         size = int(max(tokens.max(), asked.max())) + 1
+        if size < 2:
+            return None
         p = _frequencies(tokens, size)
         unigram = float(-np.log(p[asked]).mean())
         if before is None or after is None:
@@ -54,23 +56,21 @@ class Floors:
         return cls(unigram, _bigram(tokens, before, asked, after, p))
 
 
-def strangeness(known: NDArray[np.integer[Any]], new: NDArray[np.integer[Any]]) -> tuple[float, float]:
+def surprisal_gaps(known: NDArray[np.integer[Any]], new: NDArray[np.integer[Any]]) -> tuple[float, float]:
     """Return how much more new running tokens surprise than known ones: by frequencies, and by those of pairs.
 
-    Frequencies are compared with those of all known tokens. For pairs, a tenth of the known tokens is left out of the
-    counts and takes their place, since pairs that were counted surprise less than new ones. Both are 0 nats per token
-    for tokens of the same kind.
+    Counted tokens surprise less than others, so every tenth of a hundred parts of the known tokens is left out of the
+    counts, and compared with the new ones. In nats per token; near 0 for tokens of the same kind.
     """
-    seen, asked = (np.asarray(it[:_MOST], np.int64) for it in (known, new))
-    size = int(max(seen.max(), asked.max())) + 1
-    surprise = -np.log(_frequencies(seen, size))
-    parts = np.array_split(seen, 100)
+    parts = np.array_split(np.asarray(known[:_MOST], np.int64), 100)
+    asked = np.asarray(new[:_MOST], np.int64)
     rest, left_out = (
         np.concatenate([it for n, it in enumerate(parts) if (n % 10 == 5) == out]) for out in (False, True)
     )
-    p = _frequencies(rest, size)
+    p = _frequencies(rest, int(max(it.max() for it in (rest, left_out, asked))) + 1)
+    tokens = [-np.log(p[it]).mean() for it in (asked, left_out)]
     pairs = [_bigram(rest[1:], rest[:-1], it[1:], it[:-1], p) for it in (asked, left_out)]
-    return float(surprise[asked].mean() - surprise[seen].mean()), pairs[0] - pairs[1]
+    return float(tokens[0] - tokens[1]), pairs[0] - pairs[1]
 
 
 def _frequencies(tokens: IntArray, size: int) -> Any:

@@ -5,6 +5,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -169,8 +170,11 @@ def test_the_usual_settings_of_images_have_their_size_and_no_batches_of_one(tmp_
 
 
 def test_a_training_that_beats_the_run_leaves_no_doubt() -> None:
-    subject: Any = SimpleNamespace(unlearned=0.0, reached=2.0, losses=[(10, 3.0)], usual_steps=500, finished=False)
+    subject: Any = SimpleNamespace(
+        unlearned=0.0, left=0.5, reached=2.0, losses=[(10, 3.0)], usual_steps=500, finished=False
+    )
     assert trials._doubt(subject, 2.1) == 0.5 and trials._doubt(subject, 1.0) > 0.99
+    assert trials._doubt(SimpleNamespace(unlearned=0.0, left=0.01, reached=0.02), 0.01) < 0.1  # type: ignore[arg-type]
     [found] = trials._length(SimpleNamespace(subject=subject, steps=50, own=1.0, noise=0.02))  # type: ignore[arg-type]
     assert found.blames[0].cause == "few_steps" and found.blames[0].weight > 0.9
     assert found.blames[0].remedy == "--resume"
@@ -222,7 +226,7 @@ def test_a_small_vocabulary_is_to_blame_only_if_tokens_are_short_and_the_run_lea
         words = SimpleNamespace(source=SimpleNamespace(encode_batch=lambda texts: [it.split() for it in texts]))
         monkeypatch.setattr(subject.task, "tokenizers", words)
         coverage = data_probes._coverage(subject)
-    assert found[0.0] < found[1.0] and found[1.0] > ALARM
+    assert found[0.0] < 0.5 < 0.9 < found[1.0]  # a choice, but an odd one
     assert coverage is not None and coverage.blames[0].weight < 0.05
 
 
@@ -279,6 +283,28 @@ def test_an_unfinished_run_and_one_whose_data_is_gone_are_diagnosed(plain: Path,
     assert "data" not in again.unmeasured
     with pytest.raises(DataError):
         diagnose(folder, [str(tmp_path / "nothing.tsv")])
+
+
+def test_other_data_than_that_of_the_run_is_reported_and_not_compared_with_the_log(plain: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.tsv"
+    other.write_text("".join(f"{target}\t{source}\n" for source, target in pairs(5)), encoding="utf-8")
+    with quick() as patch:
+        patch.setattr(all_probes, "PROBES", [it for it in all_probes.PROBES if it[1] is not trial_probes])
+        found, own = diagnose(plain, [str(other)]), diagnose(plain)
+    assert "data_changed" in [it.cause for it in found.suspects]
+    assert "data_changed" not in [it.cause for it in own.suspects]
+    assert "logged loss" in [it.probe for it in own.findings]
+    assert "logged loss" not in [it.probe for it in found.findings]
+
+
+def test_the_kept_step_is_that_with_the_best_score(plain: Path) -> None:
+    rows = [(10, 3.0, 0.2), (20, 1.0, 0.9), (30, 0.5, 0.9), (40, 0.4, 0.1)]
+    log = [{"step": step, "loss": loss, "valid_loss": loss + 1, "valid_f1": f1} for step, loss, f1 in rows]
+    with opened(plain, (), False) as subject:
+        for best, step, reached in (("f1", 30, 1.5), ("loss", 40, 1.4), ("newest", 40, 1.4)):
+            config = subject.config.assign({"train.best": best}, "user")
+            kept = replace(subject, config=config, log=log)
+            assert (kept.kept_step, kept.reached) == (step, reached)
 
 
 def test_frozen_weights_of_a_start_are_judged_without_data(plain: Path, tmp_path: Path) -> None:

@@ -79,8 +79,15 @@ def test_losses_that_rise_together_are_no_overfitting() -> None:
 
 def test_far_fewer_steps_than_usual_are_to_blame_if_little_was_learned() -> None:
     assert blamed([8, 7, 6], [8, 7, 6], usual=1000)["few_steps"] > 0.4
-    assert "few_steps" not in blamed([8, 7, 6], [8, 7, 6], usual=1000, unlearned=0.0)
+    long = [8, 7.8, 7.6, 7.4, 7.2, 7, 6]
+    assert "few_steps" not in blamed(long, long, usual=1000, unlearned=0.0)
     assert "few_steps" not in blamed([8, 7, 6], [8, 7, 6], usual=30)
+
+
+def test_a_run_of_fewer_than_50_steps_that_still_learned_is_too_short_whatever_it_reached() -> None:
+    for steps, is_blamed in ((4, True), (9, False)):
+        losses = [*np.linspace(8, 4, steps)]
+        assert ("few_steps" in blamed(losses, losses, usual=1000, unlearned=0.0)) == is_blamed
 
 
 def test_few_steps_are_hardly_to_blame_if_the_second_half_brought_little() -> None:

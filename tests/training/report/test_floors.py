@@ -12,7 +12,7 @@ from clearhead.tasks.examples import Examples
 from clearhead.tasks.generate.examples import Blocks
 from clearhead.tasks.registry import task_named
 from clearhead.tokenization.ragged import Ragged
-from clearhead.training.report.floors import Floors, smoothing_floor, strangeness
+from clearhead.training.report.floors import Floors, smoothing_floor, surprisal_gaps
 
 
 def named(verb: str) -> object:
@@ -22,10 +22,10 @@ def named(verb: str) -> object:
 def test_tokens_and_pairs_of_another_kind_are_strange_and_new_ones_of_the_same_kind_arent() -> None:
     dice = np.random.default_rng(0)
     known, new = (np.cumsum(dice.integers(1, 3, n)) % 50 for n in (20_000, 2000))  # each is 1 or 2 after the last
-    assert strangeness(known, new) == pytest.approx((0, 0), abs=0.05)
-    tokens, pairs = strangeness(known, dice.permutation(new))
+    assert surprisal_gaps(known, new) == pytest.approx((0, 0), abs=0.05)
+    tokens, pairs = surprisal_gaps(known, dice.permutation(new))
     assert abs(tokens) < 0.05 and pairs > 1
-    tokens, pairs = strangeness(known, new + 30)
+    tokens, pairs = surprisal_gaps(known, new + 30)
     assert tokens > 1 and pairs > 1
 
 
