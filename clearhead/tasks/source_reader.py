@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _PROBED = 300  # files that decide the size of all
 _LARGEST, _FASTEST = 64, 16_000  # defaults: pixels, and samples per second
+_SHIFTED = 28  # pixels of an image from which it is shifted by 2 of them in training
 _OF_MEDIA = {"model.pre_norm": True, "model.feed_forward": "gelu"}
 
 Encoded: TypeAlias = list[Any]  # of each source: tokens, pixels or samples
@@ -245,7 +246,7 @@ class Images:
         return {}
 
     def from_data(self, data: Any, config: Config) -> dict[str, Any]:
-        """Return the size and the channels of images, the size of a patch, and the positions that these make.
+        """Return the size, channels and augmentation of images, the size of a patch, and the positions that these make.
 
         Raises:
             ConfigError: the user's data.batch_tokens is too small for one image.
@@ -260,7 +261,10 @@ class Images:
         n_patches, more = image_positions(size, patch, class_token=False), " and a class token" * begins
         what = f"an image of {size} x {size} pixels, which is {n_patches:,} patches of {patch} x {patch}{more}"
         config.data.expect_room(longest, what, "set a larger model.patch_size to make fewer patches")
-        found = {"image_size": size, "image_channels": channels, "patch_size": patch, "max_len": longest}
+        found: dict[str, Any] = {"image_size": size, "image_channels": channels}
+        found |= {"patch_size": patch, "max_len": longest}
+        if size < _SHIFTED and not config.is_users("model.augment"):  # 2 pixels are a lot in digits of 8 x 8
+            found["augment"] = ("shift=1",)
         return {f"model.{name}": value for name, value in found.items()} | {"data.max_len": longest}
 
     def longest(self, config: Config) -> tuple[int, str]:

@@ -118,6 +118,18 @@ def test_images_are_learnt_from_arrays_and_files_alike(tmp_path: Path) -> None:
     assert "texts" not in (out / "README.md").read_text() and "bpe" not in (out / "README.md").read_text()
 
 
+@pytest.mark.parametrize(
+    ("size", "given", "found"),
+    [(8, None, ("shift=1",)), (8, ("shift=2",), ("shift=2",)), (28, None, ("shift=2",))],
+)
+def test_small_images_are_shifted_less(
+    size: int, given: tuple[str, ...] | None, found: tuple[str, ...], tmp_path: Path
+) -> None:
+    rows = [(np.resize(pixels, (size, size)), label) for pixels, label in images(30)]
+    values = {**SEEN, "train.steps": 1, "model.patch_size": 2} | ({"model.augment": given} if given else {})
+    assert load(run(values, tmp_path / "model", rows)[0]).config.model.augment == found
+
+
 def test_recordings_are_learnt(tmp_path: Path) -> None:
     values = {**SEEN, "model.augment": ("speed=0.1",), "train.steps": 30, "train.eval_every": 30}
     del values["model.patch_size"]

@@ -214,7 +214,7 @@ class Subject:
         examples = self.data.examples
         size = len(examples) if isinstance(examples, Examples) else examples.tokens // 15
         config, _ = choose_model(config, size)
-        facts = ("model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes", "model.max_len",
+        facts = ("model.src_vocab_size", "model.tgt_vocab_size", "model.n_classes", "model.max_len", "model.augment",
                  "data.labels", "data.label_kind", "data.number_scale", *_STORED)  # fmt: skip
         kept_facts = [it for it in facts if it not in given or it in values or it in _STORED]
         config = config.assign({it: self.config.value(it) for it in kept_facts}, "data")
