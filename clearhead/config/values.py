@@ -75,11 +75,11 @@ def read_size(text: str, name: str = "") -> int:
 
 
 def spell(value: Any) -> str:
-    """Format a setting's value for a message: true, none, 0.1, 'text' or a.en b.fr."""
+    """Format a setting's value as on the command line: true, none, 0.1, 'text' or a.en,b.fr."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
-        return " ".join(map(str, value)) or "none"
+        return ",".join(map(str, value)) or "none"
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         return f"a number of {value.bit_length():,} bits"
     return repr(value)

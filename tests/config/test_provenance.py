@@ -98,6 +98,6 @@ def test_the_sources_are_shown_as_a_table() -> None:
         Config().override({"train.seed": 3, "data.train": ["a.en", "a.fr"]}).assign({"model.pre_norm": True}, "task")
     )
     assert render_sources(config.by_origin()).splitlines() == [
-        "you             data.train=a.en a.fr, train.seed=3",
+        "you             data.train=a.en,a.fr, train.seed=3",
         "task            model.pre_norm=true",
     ]
