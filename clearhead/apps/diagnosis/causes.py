@@ -60,7 +60,7 @@ CAUSES: Mapping[str, Cause] = {
     "few_examples": Cause(
         "the training data has too few different examples",
         "add data, or start from a trained model: --init-from DIR",
-        ("overfitting", "unused"),
+        ("overfitting", "unused", "other_validation"),
     ),
     "dominant": Cause(
         "almost all examples have the same label",

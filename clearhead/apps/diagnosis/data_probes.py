@@ -28,6 +28,7 @@ _SURE = 1000  # examples whose relation would show if there was one
 _WINDOW = 16  # tokens of running text that count as the same passage
 _FEW = 400  # different examples
 _SAMPLES = 1 << 14  # of a recording
+_ROWS = 50_000  # texts whose tokens are counted
 
 
 def data_probes(subject: Subject) -> Iterator[Finding]:
@@ -229,17 +230,26 @@ def _leak(subject: Subject) -> Finding | None:
 def _surprisal_gaps(subject: Subject) -> tuple[float, float] | None:
     """Return how much more validation texts surprise, on the side where it's more; None for short ones."""
     assert subject.data is not None
-    both = zip(_tokens(subject, subject.data.examples), _tokens(subject, subject.held_out))
+    known = _tokens(subject, subject.data.examples, distinct=True)
+    both = zip(known, _tokens(subject, subject.held_out))
     found = [surprisal_gaps(known, new) for known, new in both if len(known) > 1000 and len(new) > 100]
     return max(found, key=_strangeness, default=None)
 
 
-def _tokens(subject: Subject, examples: Any) -> Sequence[NDArray[Any]]:
-    """Return the tokens of each side that has texts. Other targets are numbers, such as those of labels or places."""
+def _tokens(subject: Subject, examples: Any, *, distinct: bool = False) -> Sequence[NDArray[Any]]:
+    """Return the tokens of each side that has texts. Other targets are numbers, such as those of labels or places.
+
+    Args:
+        distinct: leave out texts that were there before.
+    """
     if isinstance(examples, Blocks):
         return [np.asarray(examples.documents.tokens)]
     from_text, to_text = subject.config.data.modality == "text", isinstance(subject.task, TextToText)
-    return [np.asarray(it.tokens) for it, is_text in zip(examples.sides, (from_text, to_text)) if is_text]
+    sides = [it for it, is_text in zip(examples.sides, (from_text, to_text)) if is_text]
+    if not distinct:
+        return [np.asarray(it.tokens) for it in sides]
+    texts = ((np.asarray(it.array(n)) for n in range(min(len(it), _ROWS))) for it in sides)
+    return [np.concatenate([*{text.tobytes(): text for text in side}.values()]) for side in texts]
 
 
 def _strangeness(gaps: tuple[float, float]) -> float:
@@ -324,7 +334,7 @@ def _coverage(subject: Subject) -> Finding | None:
     small = certainty(math.log2(usual / size) - 1, 1.5) if usual and size and size < usual else 0.0
     small *= subject.config.data.tokenizer in ("bpe", "unigram")
     small *= certainty(numbers.get("tokens_per_character", 1.0) - 0.3, 0.25)  # hardly longer than single characters?
-    small *= 0.5 + 0.5 * subject.unlearned  # a choice if the run learned much
+    small *= 0.7 + 0.3 * subject.unlearned  # it may be a choice if the run learned much
     foreign = certainty(numbers.get("tokens_per_character", 0.0) - 1, 0.4)  # bytes, where there were no such texts
     if subject.config.train.init_from:
         fix = "leave out --init-from, or start from a model of such texts"

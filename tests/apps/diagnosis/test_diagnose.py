@@ -226,7 +226,7 @@ def test_a_small_vocabulary_is_to_blame_only_if_tokens_are_short_and_the_run_lea
         words = SimpleNamespace(source=SimpleNamespace(encode_batch=lambda texts: [it.split() for it in texts]))
         monkeypatch.setattr(subject.task, "tokenizers", words)
         coverage = data_probes._coverage(subject)
-    assert found[0.0] < 0.5 < 0.9 < found[1.0]  # a choice, but an odd one
+    assert found[0.0] < 0.7 < 0.9 < found[1.0]  # it may be a choice
     assert coverage is not None and coverage.blames[0].weight < 0.05
 
 
