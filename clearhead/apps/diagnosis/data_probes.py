@@ -218,11 +218,9 @@ def _leak(subject: Subject) -> Finding | None:
         )
         blames.append(Blame("other_validation", certainty(other.unigram - own.unigram - 0.2, 0.4)))
     if (gaps := _surprisal_gaps(subject)) is not None:
-        numbers |= {"unigram_gap": gaps[0], "bigram_gap": gaps[1]}
-        measured += (
-            f"; the surprisal of its tokens is {gaps[0]:.2f} nats higher than in training data, and that of pairs "
-        )
-        measured += f"{gaps[1]:.2f}"
+        tokens, pairs = gaps
+        numbers |= {"unigram_gap": tokens, "bigram_gap": pairs}
+        measured += f"; surprisal is {tokens:.2f} nats higher than in training data for tokens, {pairs:.2f} for pairs"
         blames.append(Blame("other_validation", certainty(_strangeness(gaps) - 0.45, 0.25)))
     return Finding("validation data", measured, numbers, blames)
 

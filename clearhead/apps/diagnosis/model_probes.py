@@ -165,9 +165,8 @@ def _logged(subject: Subject) -> Finding | None:
     If it's higher now, training left out a part of the loss. Settings that change what is logged can't be compared.
     """
     train, data, logged = subject.config.train, subject.config.data, subject.logged_loss()
-    if logged is None or not math.isfinite(logged) or train.balance or data.subword_dropout or data.replay:
-        return None
-    if subject.changed:
+    differs = subject.changed or train.balance or data.subword_dropout or data.replay
+    if differs or logged is None or not math.isfinite(logged):
         return None
     again = subject.training_loss()
     measured = f"the training loss was logged as {logged:.2f}; measured again without dropout, it's {again:.2f}"
