@@ -210,13 +210,13 @@ def _leak(subject: Subject) -> Finding | None:
     measured = f"{share:.0%} of {len(new):,} validation {what} are also in the training data"
     numbers: dict[str, Any] = {"share": share}
     blames = [Blame("leak", certainty(share, 0.25))]
-    own, other = Floors.of(subject.task, examples, examples), subject.floors
-    if own is not None and other is not None and other.bigram is None:
-        numbers |= {"unigram_in_training": own.unigram, "unigram": other.unigram}
+    labels = subject.floors if subject.floors is not None and subject.floors.bigram is None else None
+    if labels is not None and (own := Floors.of(subject.task, examples, examples)) is not None:
+        numbers |= {"unigram_in_training": own.unigram, "unigram": labels.unigram}
         measured += (
-            f"; by frequencies, the loss of its labels is {other.unigram:.2f}, and {own.unigram:.2f} in training"
+            f"; by frequencies, the loss of its labels is {labels.unigram:.2f}, and {own.unigram:.2f} in training"
         )
-        blames.append(Blame("other_validation", certainty(other.unigram - own.unigram - 0.2, 0.4)))
+        blames.append(Blame("other_validation", certainty(labels.unigram - own.unigram - 0.2, 0.4)))
     if (gaps := _surprisal_gaps(subject)) is not None:
         tokens, pairs = gaps
         numbers |= {"unigram_gap": tokens, "bigram_gap": pairs}

@@ -69,16 +69,17 @@ class Subject:
     @property
     def scores(self) -> list[tuple[int, float]]:
         """Validation losses by step."""
-        return [(it["step"], it["valid_loss"]) for it in self.log if "valid_loss" in it and "averaged" not in it]
+        return self._scored("loss")
+
+    def _scored(self, name: str) -> list[tuple[int, float]]:
+        key = f"valid_{name}"
+        return [(it["step"], it[key]) for it in self.log if key in it and "averaged" not in it]
 
     @cached_property
     def kept_step(self) -> int:
         """The step whose weights are in the folder: the newest, or that with the best score so far."""
         best = self.config.train.best
-        scored = [
-            (it["step"], it[f"valid_{best}"]) for it in self.log if f"valid_{best}" in it and "averaged" not in it
-        ]
-        if not scored:
+        if not (scored := self._scored(best)):
             return max((it["step"] for it in self.log if "step" in it), default=0)
         sign = 1 if best == "loss" else -1
         return min(scored, key=lambda it: (not math.isfinite(it[1]), sign * it[1], -it[0]))[0]
@@ -160,17 +161,17 @@ class Subject:
     @cached_property
     def unlearned(self) -> float:
         """The share that is still to learn: 1 at the loss of frequencies, or of wrong sources, and 0 well below it."""
-        return 0.5 if self.left is None else min(max(1 - (1 - self.left) / 0.15, 0.0), 1.0)
+        return 0.5 if self.left is None else _above(self.left)
 
     @property
     def at_frequencies(self) -> float:
-        """How close the loss is to that of token or label frequencies: 1 if it's no lower, and 0 if it's 15% lower.
+        """Like `unlearned`, but measured by token or label frequencies alone.
 
         Every run passes this loss in its first steps, where sources and pairs of tokens don't matter yet.
         """
         if self.floors is None or self.reached is None:
             return self.unlearned
-        return min(max((self.reached / self.floors.unigram - 0.85) / 0.15, 0.0), 1.0)
+        return _above(self.reached / self.floors.unigram)
 
     def can_shuffle(self) -> bool:
         """Return whether all sources differ."""
@@ -201,7 +202,7 @@ class Subject:
             *("train.init_from", "train.seed", "train.steps", "train.epochs", "train.loss_on", "model.max_len"),
         )
         given = self.config.by_origin().get("user", {})
-        free = {"data.batch_tokens", "data.batch_sentences", "data.vocab_size", "data.thresholds"}
+        free = {"data.batch_tokens", "data.batch_sentences", "data.vocab_size", *_STORED}
         free |= set[str]() if steps else {"train.steps", "train.epochs"}
         values = {it: value for it, value in given.items() if it in kept or (it.startswith(fixed) and it not in free)}
         config = Config().assign({"train.task": self.config.train.task}, "user").override(values)
@@ -222,6 +223,11 @@ class Subject:
         plan = examples.batches(config.data.batch_tokens or 1024, 0, config.data.batch_sentences)
         config, _ = choose_schedule(config, len(plan.epoch(0)))
         return Recipe.of(config)
+
+
+def _above(share: float) -> float:
+    """Return 1 for a loss that's no lower than another, 0 for one that's 15% lower, and between them in proportion."""
+    return min(max((share - 0.85) / 0.15, 0.0), 1.0)
 
 
 def some_batches(plan: Plan) -> list[IntArray]:

@@ -269,10 +269,9 @@ def _settings(trials: Trials) -> Iterator[Finding]:
             weight *= certainty(abs(math.log10(rate / usual_rate)), 0.9)
         blame = Blame(names[0], weight, " ".join(value), title)
         found[names[0]] = Finding(names[0], measured, {"gain": gain}, [blame])
-    kinds = {it for it in found if isinstance(subject.config.value(it), str | bool)}
-    others = max((found[it].blames[0].weight for it in found if it not in kinds), default=0.0)
+    others = max((it.blames[0].weight for name, it in found.items() if not _is_kind(subject, name)), default=0.0)
     for name, it in found.items():  # if a number is to blame, a kind of optimizer or layer hardly is
-        weight = it.blames[0].weight * (1 - others if name in kinds else 1.0)
+        weight = it.blames[0].weight * (1 - others if _is_kind(subject, name) else 1.0)
         yield replace(it, blames=[replace(it.blames[0], weight=weight)])
 
 
@@ -323,9 +322,14 @@ def _enough(subject: Subject, names: Sequence[str]) -> float:
     """
     if len(names) > 1 or names[0] in _SIZES:
         return 0.15
-    if isinstance(subject.config.value(names[0]), str | bool):
+    if _is_kind(subject, names[0]):
         return 0.25
     return 0.15 - 0.1 * subject.unlearned
+
+
+def _is_kind(subject: Subject, name: str) -> bool:
+    """Return whether a setting isn't a number, but a kind of optimizer or layer, for example."""
+    return isinstance(subject.config.value(name), str | bool)
 
 
 def _spelled(value: Any) -> str:

@@ -211,7 +211,7 @@ def test_limits_of_a_model_are_to_blame_only_if_it_learned_little(trained: Train
         assert (found["model.d_model"] > 0.4, found["model.window"] > 0.4) == (share > 0, share > 0)
 
 
-def test_a_small_vocabulary_is_to_blame_only_if_tokens_are_short_and_the_run_learned_little(
+def test_a_small_vocabulary_is_to_blame_if_its_tokens_are_short_and_more_so_if_the_run_learned_little(
     trained: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = trained(pairs(), **{"data.tokenizer": "bpe", "data.vocab_size": 270, "data.max_len": 60})
